@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, repeat
+from operator import add
 from types import ModuleType, NoneType
 from typing import Any
 
@@ -66,6 +67,21 @@ def plain_blake2b_column(column: list[bytes | None], size: int) -> list[bytes | 
     return [None if raw is None else blake2b(raw, digest_size=size).digest() for raw in column]
 
 
+def plain_put_values(rows: dict[Any, Any], keys: list[Any], values: list[Any]) -> None:
+    """Put the value of each key into a dict, which is of exactly this type."""
+    rows.update(zip(keys, values, strict=True))
+
+
+def plain_put_times(rows: dict[Any, int], keys: list[Any], times: list[int]) -> None:
+    """Put a copy of the time of each key into a dict, which is of exactly this type."""
+    rows.update(zip(keys, map(add, times, repeat(0)), strict=True))
+
+
+def plain_later_times(times: list[int], others: list[int]) -> list[int]:
+    """The later one of each two times; both columns are of one length."""
+    return list(map(max, times, others))
+
+
 _found = _extension()
 
 all_of: Callable[[list[Any], type], bool] = getattr(_found, "all_of", plain_all_of)
@@ -80,6 +96,15 @@ blake2b_column: Callable[[list[bytes | None], int], list[bytes | None]] = getatt
     _found, "blake2b_column", plain_blake2b_column
 )
 all_flat: Callable[[list[Any]], bool] = getattr(_found, "all_flat", plain_all_flat)
+put_values: Callable[[dict[Any, Any], list[Any], list[Any]], None] = getattr(
+    _found, "put_values", plain_put_values
+)
+put_times: Callable[[dict[Any, int], list[Any], list[int]], None] = getattr(
+    _found, "put_times", plain_put_times
+)
+later_times: Callable[[list[int], list[int]], list[int]] = getattr(
+    _found, "later_times", plain_later_times
+)
 
 # These there are only in the extension; None: a caller has its own way in Python.
 

@@ -21,9 +21,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress, filterfalse, repeat
-from operator import add, itemgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from streamlet.columnwise import put_times
 from streamlet.serdes import Serde
 from streamlet.state.backing import Backing, end_of_prefix
 from streamlet.state.beside import Beside
@@ -137,7 +138,7 @@ class CachedStore:
         Who writes a time above ``commits.latest`` raises that as well.
         """
         # Copies lie together; the given objects would keep pages of their poll from being freed.
-        self.dirty.update(zip(ckeys, map(add, times, repeat(0)), strict=True))
+        put_times(self.dirty, list(ckeys), list(times))
 
     def time_of(self, ckey: Any) -> int:
         """The time of a row that is in the cache, ms; -1 if it has none."""

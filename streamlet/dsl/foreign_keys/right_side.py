@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.columnwise import put_values
 from streamlet.dsl.foreign_keys import wire
 from streamlet.dsl.joins.joined_rows import TableRows
 from streamlet.dsl.operators.columns import has_null, not_null, with_gaps
@@ -61,7 +62,7 @@ class KeepSubscriptions:
             for instruction, digest, _, partition in kept
         ]
         if type(cache) is dict:
-            cache.update(zip(ckeys, rows, strict=True))
+            put_values(cache, ckeys, rows)
         else:  # one that refuses large rows
             for ckey, row in zip(ckeys, rows, strict=True):
                 cache[ckey] = row

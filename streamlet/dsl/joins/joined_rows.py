@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.columnwise import later_times
 from streamlet.dsl.graph.table_views import BoundTimes, BoundView
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.joins.joiner import Joiner
@@ -192,7 +193,7 @@ class TableTableJoin:
 
     def _joined(self, part: Batch, rows: list[Any], times: list[int]) -> Batch:
         """The results of changes; raises ``OperatorFailed`` when the joiner fails."""
-        late = list(map(max, part.timestamps, times))
+        late = later_times(part.timestamps, times)
 
         def made(keys: list[Any], mine: list[Any], start: int) -> Made:
             others = rows[start : start + len(mine)]

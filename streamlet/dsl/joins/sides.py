@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.columnwise import later_times
 from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import collect, has_null, nth, spread
 from streamlet.dsl.operators.copies import Own, copies
@@ -142,7 +143,7 @@ class MatchRecords:
         """The results of records that have so many matches, of these times and values."""
         others = copies(others, self.side.own_other)
         out = _spread(part, counts)
-        late = list(map(max, out.timestamps, times))
+        late = later_times(out.timestamps, times)
         mine = out.values
         if len(others) > len(part):  # each call of the joiner has an object of its own
             mine = copies(mine, self.side.own_value)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.columnwise import put_values
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.columns import collect, first_error, first_of
 from streamlet.dsl.operators.hot_store import (
@@ -67,7 +68,7 @@ class TableSource:
             self.store.load_many(ckeys)
         if plain and not (wanted and len(set(ckeys)) < len(ckeys)):
             before = list(map(cache.__getitem__, ckeys)) if wanted else None
-            cache.update(zip(ckeys, values, strict=True))
+            put_values(cache, ckeys, values)
             return len(ckeys), before, None
         done, olds = 0, list[Any]()
         try:

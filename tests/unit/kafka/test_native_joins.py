@@ -109,6 +109,18 @@ def test_places_are_found_and_sorted(numbers: list[int], order: list[int]) -> No
 
 
 @quick
+@given(st.lists(st.tuples(st.text(max_size=1), st.integers(), st.integers())))
+def test_rows_and_their_times_are_put(rows: list[tuple[str, int, int]]) -> None:
+    keys, times, others = ([row[part] for row in rows] for part in range(3))
+    assert native.later_times(times, others) == columnwise.plain_later_times(times, others)
+    for put in ("put_values", "put_times"):
+        found, wanted = {"": -1}, {"": -1}
+        getattr(native, put)(found, keys, times)
+        getattr(columnwise, f"plain_{put}")(wanted, keys, times)
+        assert list(found.items()) == list(wanted.items())
+
+
+@quick
 @given(st.lists(st.none() | st.binary(max_size=300)), st.integers(1, 64))
 def test_digests_are_those_of_hashlib(column: list[bytes | None], size: int) -> None:
     assert native.blake2b_column(column, size) == columnwise.plain_blake2b_column(column, size)
@@ -200,6 +212,11 @@ def test_rows_of_joined_streams_are_kept_found_and_written_alike(
         ("entries_at", ([1], ["a"], 0)),
         ("order_of", (["a"],)),
         ("order_of", ((1,),)),
+        ("put_values", ({}, [[]], [1])),
+        ("put_values", ({}, ["a"], [])),
+        ("put_times", ({}, ["a"], ["b"])),
+        ("later_times", ([1], [])),
+        ("later_times", ([1], ["a"])),
         ("document_copies", (({},), dict)),
         ("document_copies", ([{}], "dict")),
         ("join_add", ({}, {}, ["a"], [1], [], 0, 10, 3, 0)),

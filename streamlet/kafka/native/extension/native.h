@@ -144,6 +144,11 @@ PyObject *join_add(PyObject *module, PyObject *arguments);
 PyObject *join_find(PyObject *module, PyObject *arguments);
 PyObject *join_pack(PyObject *module, PyObject *arguments);
 
+/* rows.c */
+PyObject *put_values(PyObject *module, PyObject *arguments);
+PyObject *put_times(PyObject *module, PyObject *arguments);
+PyObject *later_times(PyObject *module, PyObject *arguments);
+
 /* blake2.c */
 PyObject *blake2b_column(PyObject *module, PyObject *arguments);
 
