@@ -215,7 +215,7 @@ def portions() -> Iterator[object]:
 @pytest.mark.simulation
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("nothing_collected")
-@pytest.mark.parametrize("numbers", portions())
+@pytest.mark.parametrize("numbers", list(portions()))
 def test_every_history_becomes_quiet_within_the_bound(numbers: range) -> None:
     started = time.process_time()
     rounds = 0

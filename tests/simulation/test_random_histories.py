@@ -42,7 +42,7 @@ def portions() -> Iterator[object]:
 
 @pytest.mark.simulation
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("seeds", portions())
+@pytest.mark.parametrize("seeds", list(portions()))
 def test_no_history_breaks_a_rule(seeds: Iterable[int]) -> None:
     _play(seeds)
 
