@@ -96,9 +96,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Tests with the mark ``long`` are left out unless ``-m`` asks for them.
     """
-    kept = share_of_cases(item.nodeid for item in items)
-    if "long" not in config.option.markexpr:
-        kept -= {item.nodeid for item in items if item.get_closest_marker("long")}
+    with_long = "long" in config.option.markexpr
+    asked = [item for item in items if with_long or not item.get_closest_marker("long")]
+    kept = share_of_cases(item.nodeid for item in asked)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = [item for item in items if item.nodeid in kept]
     items.sort(key=_turn)  # stable: inside a suite and a file the order stays

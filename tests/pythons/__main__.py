@@ -1,6 +1,6 @@
 """Runs the demo, the README's five minutes and the tests on each Python of this machine.
 
-``make test-pythons`` runs all of it, ``.ci/run`` the five minutes and each unit test on the newest
+``make test-pythons`` runs all of it, ``.ci/run`` the five minutes and most unit tests on the newest
 one. Each interpreter has a copy of the checkout in ``build/pythons``, as a fresh clone
 would have it, with an environment of its own, and a log beside it. Exit status 1: something failed.
 """
@@ -34,20 +34,39 @@ PROCESSES = (
     "tests/integration/spark/test_first_light.py",
     "tests/integration/spark/test_tasks.py",
 )
+#: Unit tests that play long histories, read all texts or open pages in a browser.
+REPEATING = (
+    "tests/unit/assignor/test_band.py",
+    "tests/unit/assignor/test_properties.py",
+    "tests/unit/coordinator/test_convergence.py",
+    "tests/unit/coordinator/test_membership_fuzz.py",
+    "tests/unit/docs/test_names.py",
+    "tests/unit/dsl/test_windows_model.py",
+    "tests/unit/partitions/test_partitions_groups.py",
+    "tests/unit/runtime/test_many_stores.py",
+    "tests/unit/tasks/test_disagreements.py",
+    "tests/unit/test_flights_windows.py",
+    "tests/unit/testing/test_playback_browser.py",
+    "tests/unit/web/live/test_browser.py",
+)
 _PYTEST = ".venv/bin/python -m pytest -q -p no:cacheprovider"
+# Each test; all cases and all that is made up are tried on the default Python, and a language that
+# changes does so in lines of code, not in what they are given.
+_UNIT = (
+    "make installed PYTHON={python} && STREAMLET_TEST_SHARE=0.25 "
+    f"PYTHONWARNINGS=error::DeprecationWarning {_PYTEST} -n {{workers}} tests/unit"
+)
 #: Name of a step -> the commands of it, in the copy. ``{python}`` and ``{workers}`` are filled in.
 STEPS: dict[str, str] = {
     "demo": "make demo PYTHON={python}",
     "minutes": f"make installed PYTHON={{python}} && {_PYTEST} tests/integration/test_readme.py",
-    # Each test; all cases and all that is made up are tried on the default Python, and a language
-    # that changes does so in lines of code, not in what they are given.
-    "unit": "make installed PYTHON={python} && STREAMLET_TEST_SHARE=0.25 "
-    f"PYTHONWARNINGS=error::DeprecationWarning {_PYTEST} -n {{workers}} tests/unit",
+    "unit": _UNIT,
+    "unit-short": " --ignore=".join((_UNIT, *REPEATING)),
     "oracle": f"make installed PYTHON={{python}} && {_PYTEST} tests/oracle tests/typing",
     "processes": f"make setup PYTHON={{python}} && {_PYTEST} {' '.join(PROCESSES)}",
     "all": "make test PYTHON={python}",
 }
-#: All but ``all``, which takes as long as CI on each.
+#: All but a part of ``unit`` and ``all``, which takes as long as CI on each.
 USUAL = ("demo", "minutes", "unit", "oracle", "processes")
 
 _SUMMARY = re.compile(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pythons.__main__ import REPEATING, ROOT
 from tests.pythons.interpreters import Interpreter, found
 from tests.shares import share_of_cases
 
@@ -47,5 +48,6 @@ def test_of_the_cases_of_each_test_a_share_is_kept_and_at_least_one(
     cases = ["a.py::test_one", *(f"a.py::test[{n}]" for n in range(8)), "b.py::test[x[0]]"]
     monkeypatch.setattr("tests.shares.SHARE", 1.0)
     assert share_of_cases(cases) == {*cases}
+    assert [name for name in REPEATING if not (ROOT / name).is_file()] == []
     monkeypatch.setattr("tests.shares.SHARE", 0.25)
     assert share_of_cases(cases) == {cases[0], "a.py::test[0]", "a.py::test[4]", cases[-1]}
