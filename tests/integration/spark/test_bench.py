@@ -8,11 +8,18 @@ from tests.integration.test_bench import bench
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
+#: Those that all figures are made of, and others, which only are further queries.
+WAYS = ("passthrough", "tws_per_key", "tasks")
+MORE = ("native_count", "latest_by_tasks", "latest_by_sql")
 
-def test_the_ways_to_count_in_spark_are_measured_and_right(bootstrap_servers: str) -> None:
+
+@pytest.mark.parametrize(
+    "ways", [WAYS, pytest.param((*WAYS, *MORE), marks=pytest.mark.long)], ids=["three", "all"]
+)
+def test_the_ways_to_count_in_spark_are_measured_and_right(
+    bootstrap_servers: str, ways: tuple[str, ...]
+) -> None:
     pytest.importorskip("pyspark")
-    usual = ("passthrough", "native_count", "tws_per_key", "tasks")
-    ways = (*usual, "latest_by_tasks", "latest_by_sql")
     options = ["--records", "3000", "--keys", "50", "--seconds", "0", "--ways", ",".join(ways)]
     # More small batches than are measured, three of the middle size, and two large ones.
     few = ("--batches", "100,1000,1500", "--counted", "3")

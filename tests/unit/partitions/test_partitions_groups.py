@@ -332,7 +332,9 @@ def test_a_static_member_that_restarts_upgraded_becomes_cooperative(crowd):
     assert crowd.loads() == [6, 6]
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 16))]
+)
 def test_whatever_happens_to_a_group_nothing_is_read_twice_or_never_again(crowd, seed):
     """Both versions, joins, leaves, crashes, cut connections, failovers, slow readers."""
     chance = random.Random(seed)
