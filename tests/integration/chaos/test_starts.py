@@ -123,6 +123,7 @@ def test_a_worker_that_died_while_the_broker_is_away_waits_for_it(
     with silent(kafka_broker, "gone"):
         for instance in (a, b):
             instance.kill_worker(instance.await_workers()[0])
+        for instance in (a, b):
             await_line(instance, WAITS, times=3)
         assert b.stop() == 0, b.log()
     load.send(500)

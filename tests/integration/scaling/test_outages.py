@@ -37,7 +37,7 @@ def test_a_scale_down_outlives_a_broker_that_answers_nothing_for_longer_than_a_r
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """Both before anything is marked and while the instances leave."""
-    cluster = make_cluster("counting", learner_ready_linger_ms="30000", **LONG_SESSIONS)
+    cluster = make_cluster("counting", learner_ready_linger_ms="15000", **LONG_SESSIONS)
     a, b = (cluster.instance(name).start() for name in "ab")
     with (
         Load(cluster.servers, cluster.topic("in"), rate=200, beat_s=SLOW_BEAT_S) as load,
