@@ -90,7 +90,8 @@ class Group:
         #: Of members made from now on.
         self.policy = ErrorPolicy()
         self._config = {"commit.interval.ms": "50", "learner.ready.linger.ms": "1"}
-        self._config |= {"heartbeat.interval.ms": "20"}
+        # A busy machine stops a thread for more than 10 s, after which a member would be dead.
+        self._config |= {"heartbeat.interval.ms": "20", "session.timeout.ms": "300s"}
         self._config |= {name.replace("_", "."): value for name, value in config.items()}
         self.settings = self.settings_in()
         self.log = MemoryLog()
