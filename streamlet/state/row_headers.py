@@ -19,6 +19,7 @@ from streamlet.state.backing import Columns
 from streamlet.state.store_commits import TaskStore
 from streamlet.state.store_facts import StoreFacts
 from streamlet.state.store_parts import Steps
+from streamlet.state.time_window_store import TimeWindowStore, Unmarked
 
 #: Headers with a longer value are not kept, bytes.
 MOST_VALUE = 512
@@ -192,4 +193,6 @@ def _noted(store: TaskStore, changed: dict[Any, Headers]) -> _NotedRows:
     for part in (store, store.commits, getattr(store, "rows", None)):
         if getattr(part, "dirty", None) is before:
             cast(_WithDirty, part).dirty = noted
+    if isinstance(store, TimeWindowStore):
+        store.unmarked = Unmarked()
     return noted

@@ -137,6 +137,9 @@ class CachedStore:
 
         Who writes a time above ``commits.latest`` raises that as well.
         """
+        if type(self.dirty) is not dict:  # it notes what is written
+            self.dirty.update(zip(ckeys, times, strict=True))
+            return
         # Copies lie together; the given objects would keep pages of their poll from being freed.
         put_times(self.dirty, list(ckeys), list(times))
 

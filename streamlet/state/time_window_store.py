@@ -6,7 +6,8 @@ loops, by these rules.
 1. ``rows`` gives a window, ``slots`` in it the slot of a cache key of a record key. A key that is
    not there is fetched with ``slot``, many at a time with ``load_windows``.
 2. Who writes ``values[slot]`` writes ``times[slot]`` and calls ``changed`` where ``dirty[slot]`` is
-   0. Who writes a time above ``commits.latest`` raises that as well.
+   0, or always where the store has ``unmarked``. Who writes a time above ``commits.latest`` raises
+   that as well.
 3. A value is given to ``check`` before it is written, if there is one.
 """
 
@@ -30,6 +31,14 @@ from streamlet.state.window_times import WindowTimes
 
 #: What a dirty row takes beside its entry in the cache: a key of a dict, which is a pair.
 _DIRTY_BYTES = ENTRY_BYTES + 72
+
+
+class Unmarked:
+    """Marks of dirty rows that are all 0, so that each write of a row is told of."""
+
+    def __getitem__(self, _slot: int) -> int:
+        """No mark."""
+        return 0
 
 
 class TimeWindowStore:
@@ -60,6 +69,8 @@ class TimeWindowStore:
         self.row_ids = self.reads.row_ids
         #: Refuses what cannot be written, by its cache key; None: takes all.
         self.check: EntryCheck | None = None
+        #: In place of the marks of dirty rows where each write is noted; None: it is not.
+        self.unmarked: Unmarked | None = None
 
     @property
     def progress(self) -> WindowProgress:

@@ -173,7 +173,8 @@ class TimeWindowed:
         for start, ckey, time in zip(*columns, strict=True):
             if start != window:
                 window, rows = start, store.rows(start)
-                find, values, times, dirty = rows.slots.get, rows.values, rows.times, rows.dirty
+                find, values, times = rows.slots.get, rows.values, rows.times
+                dirty = store.unmarked or rows.dirty
             slot = find(ckey)
             if slot is None:
                 slot = store.slot(rows, ckey)
@@ -205,7 +206,8 @@ class TimeWindowed:
                         window, rows = None, store.emptied(start)
                     else:
                         window, rows = start, store.rows(start)
-                    find, values, times, dirty = rows.slots.get, rows.values, rows.times, rows.dirty
+                    find, values, times = rows.slots.get, rows.values, rows.times
+                    dirty = store.unmarked or rows.dirty
                 slot = find(ckey)
                 if slot is None:
                     slot = store.slot(rows, ckey)

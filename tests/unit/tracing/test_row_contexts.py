@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -92,8 +93,9 @@ def test_the_final_result_of_a_window_has_the_context_of_its_row(
         .to("out")
     )
     with TopologyTestDriver(app, start_ms=0) as driver:
-        driver.pipe_input("in", "a", "x", 1_000, headers=[header(1)])
-        driver.pipe_input("in", "a", "x", 1_000, headers=[header(2)])
+        heads = [[header(1)], [header(2)]]  # of two records between two commits
+        both = driver._topics.batches("in", [b"a"] * 2, [b"x"] * 2, [1_000] * 2, heads, None)
+        driver._process(deque(both))
         driver.pipe_input("in", "b", "x", 2_000, headers=[header(3)])
         if idle is None:
             driver.pipe_input("in", "a", "x", 20_000, headers=[header(4)])
