@@ -12,7 +12,7 @@ from operator import ge, itemgetter
 from typing import Any, NamedTuple
 
 from streamlet.kafka.native.library import native
-from streamlet.processing.edges.held_records import HEAD_BYTES, MARK, PREFIX_BYTES
+from streamlet.processing.edges.held_records import HEAD_BYTES, MARK, PREFIX_BYTES, SEQUENCE_BYTES
 
 _BYTES = [bytes((byte,)) for byte in range(256)]
 _JOINED = b"".join
@@ -44,10 +44,14 @@ def runs_of(values: Sequence[bytes | None]) -> list[ColumnRun]:
     return [*map(ColumnRun._make, found)]
 
 
-def bodies_of(values: Sequence[bytes]) -> list[bytes | None]:
-    """The values without their prefixes, which are whole."""
-    bodies: list[bytes | None] = _of("cut_prefixes", bodies_in_python)(values, PREFIX_BYTES)
-    return bodies
+def cut(values: Sequence[bytes | None], start: int, end: int) -> tuple[list[bytes | None], bytes]:
+    """``values[start:end]`` without their prefixes, which are whole, and their sequences.
+
+    A sequence has ``SEQUENCE_BYTES``, and they compare as the numbers do.
+    """
+    found: tuple[list[bytes | None], bytes]
+    found = _of("cut_prefixes", cut_in_python)(values, start, end, PREFIX_BYTES)
+    return found
 
 
 def _of(name: str, instead: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,10 +116,13 @@ def rise(values: Sequence[bytes]) -> bool:
     return not any(map(ge, values, islice(values, 1, None)))
 
 
-def bodies_in_python(values: Sequence[bytes], prefix: int) -> list[bytes | None]:
-    """The result of ``bodies_of``, without the extension."""
+def cut_in_python(
+    given: Sequence[bytes], start: int, end: int, prefix: int
+) -> tuple[list[bytes | None], bytes]:
+    """The result of ``cut``, without the extension."""
+    values = given[start:end]
     bodies: list[bytes | None] = [*map(itemgetter(slice(prefix, None)), values)]
     if not all(bodies):
         rows = zip(bodies, values, strict=True)
         bodies = [None if not body and value[prefix - 1] & 1 else body for body, value in rows]
-    return bodies
+    return bodies, b"".join(map(itemgetter(slice(prefix - SEQUENCE_BYTES, prefix)), values))

@@ -127,11 +127,10 @@ class HeldReader:
                 return taken, self._read
             self._activate(raw.offsets[0])
         for run in runs_of(raw.values):
-            part = raw if run.end - run.start == len(raw) else raw.slice(run.start, run.end)
-            if not run.bears:
-                self._pass(part, now_ms)
+            if run.bears:
+                self._words(run, raw, now_ms)
             else:
-                self._words(run, part, now_ms)
+                self._pass(raw.slice(run.start, run.end), now_ms)
         return self._given(raw, now_ms)
 
     @property
@@ -245,7 +244,7 @@ class HeldReader:
 
     def _pass(self, raw: PartitionBatch, now_ms: int) -> None:
         """Release records that do not wait."""
-        columns = list(raw.offsets), raw.keys, raw.values, raw.timestamps, raw.headers
+        columns = raw.offsets, raw.keys, raw.values, raw.timestamps, raw.headers
         run = HeldRun(-1, 0, 0, now_ms, *columns, dict(raw.unreadable or {}))
         run.decided = True
         if self._ordered:
@@ -256,25 +255,25 @@ class HeldReader:
             self._released.append(run)
 
     def _words(self, run: ColumnRun, raw: PartitionBatch, now_ms: int) -> None:
-        """Take the records of a run, or its markers."""
-        values: list[bytes] = raw.values  # type: ignore[assignment]
-        data = values[0][:HEAD_BYTES]
+        """Take the records of a run of this batch, or its markers."""
+        value, offset = raw.values[run.start], raw.offsets[run.start]
+        assert value is not None
+        data = value[:HEAD_BYTES]
         head = read_head(data)
         if head.marker:
-            for own, marker in markers_of(raw):
+            for own, marker in markers_of(raw.slice(run.start, run.end)):
                 (value,) = marker.values
                 assert value is not None
                 facts = read_base(value), value[:HEAD_BYTES], marker.offsets[0]
                 self._word(_Word(own, *facts, now_ms, None))
             return
         if not run.whole:
-            self._refuse(head, len(raw), raw.offsets[0])
+            self._refuse(head, run.end - run.start, offset)
             return
-        more = {"rising": run.rising, "alone": self._ordered}
-        held = HeldRun.of(head, raw, values, now_ms, **more)
+        held = HeldRun.of(head, raw, run, now_ms, alone=self._ordered)
         if self._ordered:
             self._ordering.append(held)
-        self._word(_Word(head, _NO_BASE, data, raw.offsets[0], now_ms, held))
+        self._word(_Word(head, _NO_BASE, data, offset, now_ms, held))
 
     def _word(self, word: _Word) -> None:
         if not self._decide(word):
@@ -376,7 +375,7 @@ class HeldReader:
         if run.unreadable:
             pairs = zip(run.offsets, run.places, strict=True)
             unreadable = {at: run.unreadable[old] for old, at in pairs if old in run.unreadable}
-        columns = run.keys, run.bodies, run.timestamps, run.headers, unreadable
+        columns = run.keys, run.values, run.timestamps, run.headers, unreadable
         part = PartitionBatch(raw.topic, raw.partition, run.places, *columns)
         return self._others.take(part) if run.writer < 0 else part
 

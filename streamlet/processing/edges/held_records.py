@@ -26,18 +26,16 @@ may write to the topic, and may not read the commits of the group, tells nothing
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import takewhile
-from operator import itemgetter
 
 import attrs
 
 from streamlet.types import TaskId
 
-HEAD_BYTES = 32
-PREFIX_BYTES, MARKER_BYTES = 40, 56
+HEAD_BYTES, SEQUENCE_BYTES = 32, 8
+PREFIX_BYTES, MARKER_BYTES = HEAD_BYTES + SEQUENCE_BYTES, 56
 #: No value begins like this by accident.
 MARK = b"\xf5\x93streaN"
 #: Flags: a commit was under way, so that it is not known to be accepted; and no record at all.
@@ -49,7 +47,6 @@ _SEQUENCE = struct.Struct(">Q")
 _BASE = struct.Struct("<QQ")
 _FLAG_BITS = 8
 _LOW = (1 << 32) - 1
-_SEQUENCE_OF = itemgetter(slice(HEAD_BYTES, PREFIX_BYTES))
 #: Bits of the numbers of a task, of a commit with its flags, and of what they leave of the two.
 _TASK_BITS = 18
 _WRITER_BITS = 2 * _TASK_BITS
@@ -152,8 +149,3 @@ def read_base(marker: bytes) -> tuple[int, int]:
     """Period and number that a marker goes on from; both 0 where it is cut off."""
     data = marker[PREFIX_BYTES : PREFIX_BYTES + _BASE.size]
     return _BASE.unpack(data) if len(data) == _BASE.size else (0, 0)
-
-
-def sequences_of(values: Sequence[bytes]) -> list[bytes]:
-    """The sequences of these; they compare as the numbers do."""
-    return [*map(_SEQUENCE_OF, values)]

@@ -10,15 +10,18 @@ from typing import TypeVar
 import attrs
 
 from streamlet.kafka.ports import Headers, PartitionBatch
-from streamlet.processing.edges.held_columns import bodies_of
+from streamlet.processing.edges.held_columns import ColumnRun, cut
 from streamlet.processing.edges.held_records import (
     HEAD_BYTES,
     MARK,
+    SEQUENCE_BYTES,
     Head,
     read_head,
-    sequences_of,
     split_markers,
 )
+
+#: Runs of at least so many records stay apart: it is cheaper than to copy them into one.
+MANY = 256
 
 _T = TypeVar("_T")
 
@@ -27,25 +30,25 @@ _T = TypeVar("_T")
 class HeldRun:
     """Records in the order of the topic that one writer wrote for one commit, in columns.
 
-    Their values have the prefix. Those that do not wait have ``writer`` -1, and none. ``first`` and
-    ``last`` are sequences; ``rising``: each was written after the one before it, so that no record
-    is there twice. ``done`` of them were processed.
-    ``alone``: they stay a run of their own. ``again`` is the offset from which they are read again
-    until all are processed; None: that of the first one not processed.
+    Their values have no prefix any more; ``sequences`` are those of their prefixes, one behind the
+    other, until it is decided which of them count. Records that do not wait have ``writer`` -1, and
+    none. ``rising``: each was written after the one before it, so that no record is there twice.
+    ``done`` of them were processed. ``alone``: they stay a run of their own. ``again`` is the
+    offset from which they are read again until all are processed; None: that of the first one not
+    processed.
     """
 
     writer: int
     period: int
     number: int
     since_ms: int
-    offsets: list[int]
+    offsets: Sequence[int]
     keys: list[bytes | None]
     values: list[bytes | None]
     timestamps: list[int]
     headers: list[Headers | None] | None = None
     unreadable: dict[int, str] = attrs.field(factory=dict)
-    first: bytes = b""
-    last: bytes = b""
+    sequences: bytes = b""
     rising: bool = True
     places: Sequence[int] = ()
     done: int = 0
@@ -58,39 +61,41 @@ class HeldRun:
 
     @classmethod
     def of(
-        cls,
-        head: Head,
-        raw: PartitionBatch,
-        values: list[bytes],
-        now_ms: int,
-        *,
-        rising: bool,
-        alone: bool,
+        cls, head: Head, raw: PartitionBatch, run: ColumnRun, now_ms: int, *, alone: bool
     ) -> HeldRun:
-        """The records of a batch, which all have this head; ``values`` are theirs."""
+        """The records of a run of this batch, which all have this head."""
+        bodies, sequences = cut(raw.values, run.start, run.end)
+        part = raw if len(bodies) == len(raw) else raw.slice(run.start, run.end)
         unreadable = {}
-        first, last = sequences_of((values[0], values[-1]))
         if raw.unreadable:
-            unreadable = {at: raw.unreadable[at] for at in raw.offsets if at in raw.unreadable}
+            unreadable = {at: raw.unreadable[at] for at in part.offsets if at in raw.unreadable}
         return cls(
             *(head.writer, head.period, head.number, now_ms),
-            list(raw.offsets),
-            raw.keys,
-            raw.values,
-            raw.timestamps,
-            raw.headers,
+            part.offsets,
+            part.keys,
+            bodies,
+            part.timestamps,
+            part.headers,
             unreadable,
-            first,
-            last,
-            rising,
+            sequences,
+            run.rising,
             alone=alone,
         )
 
     @property
-    def bodies(self) -> list[bytes | None]:
-        """The values without a prefix."""
-        values: list[bytes] = self.values  # type: ignore[assignment]
-        return self.values if self.writer < 0 else bodies_of(values)
+    def first(self) -> bytes:
+        """The sequence of the first record."""
+        return self.sequences[:SEQUENCE_BYTES]
+
+    @property
+    def last(self) -> bytes:
+        """The sequence of the last one."""
+        return self.sequences[-SEQUENCE_BYTES:]
+
+    def split_sequences(self) -> list[bytes]:
+        """The sequence of each record."""
+        size, joined = SEQUENCE_BYTES, self.sequences
+        return [joined[at : at + size] for at in range(0, len(joined), size)]
 
     def from_offset(self, offset: int) -> None:
         """Leave out the records before this offset."""
@@ -110,7 +115,7 @@ class HeldRun:
 
     def given(self) -> None:
         """Keep the offsets only: the task has the records, and their next commit may be far off."""
-        self.keys, self.values, self.timestamps = [], [], []
+        self.keys, self.values, self.timestamps, self.sequences = [], [], [], b""
         self.headers, self.unreadable = None, {}
 
     def _keep(self, part: slice) -> None:
@@ -119,9 +124,9 @@ class HeldRun:
         self.headers = None if self.headers is None else self.headers[part]
 
     def joins(self, more: HeldRun) -> bool:
-        """True if those are further records of the same commit, and may be processed with these."""
+        """True if these are to be one run with further records, of the same commit."""
         same = (self.period, self.number) == (more.period, more.number)
-        return same and not self.alone
+        return same and not self.alone and len(self) < MANY
 
     def extend(self, more: HeldRun) -> None:
         """Append records of the same commit."""
@@ -129,8 +134,8 @@ class HeldRun:
             ours = self.headers or [None] * len(self)
             self.headers = [*ours, *(more.headers or [None] * len(more))]
         self.rising = self.rising and more.rising and self.last < more.first
-        self.last = more.last
-        self.offsets += more.offsets
+        self.sequences += more.sequences
+        self.offsets = [*self.offsets, *more.offsets]
         self.keys += more.keys
         self.values += more.values
         self.timestamps += more.timestamps
@@ -150,8 +155,7 @@ def leave_out_repeated(runs: Sequence[HeldRun]) -> None:
     met: set[tuple[bytes, bytes | None, bytes | None, int]] = set()
     for run in runs:
         rows = []
-        sequences = sequences_of(run.values)  # type: ignore[arg-type]
-        columns = sequences, run.keys, run.bodies, run.timestamps
+        columns = run.split_sequences(), run.keys, run.values, run.timestamps
         for at, record in enumerate(zip(*columns, strict=True)):
             if record not in met:
                 met.add(record)

@@ -275,11 +275,12 @@ class HeldWriter:
             sequences = range(self._sequence, self._sequence + count)
             partitions = partitioner.choose(output.keys, sequences)
         self._note(told, partitions)
-        packed = held_columns.pack(self._packed_head(), output.values, self._sequence)
+        packed: list[bytes | None]
+        packed = held_columns.pack(self._packed_head(), output.values, self._sequence)  # type: ignore[assignment]
         self._sequence += count
         self._add(count, mean_size(output.keys, packed, None))
         chosen = None if partitions is None else list(partitions)
-        return attrs.evolve(output, values=[*packed], partitions=chosen, owned=False)
+        return attrs.evolve(output, values=packed, partitions=chosen, owned=False)
 
     def plain(self, output: Output) -> None:
         """Note an output in another form, to one of its topics."""

@@ -158,8 +158,8 @@ MUTATIONS = (
         "reader 4",
         "what has the sequence of another record is taken for its repetition",
         RUN,
-        "columns = sequences, run.keys, run.bodies, run.timestamps",
-        "columns = (sequences,)",
+        "columns = run.split_sequences(), run.keys, run.values, run.timestamps",
+        "columns = (run.split_sequences(),)",
     ),
     Mutation(
         "position-of-what-was-read",

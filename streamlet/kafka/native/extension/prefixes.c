@@ -108,28 +108,49 @@ PyObject *prefixes_runs(PyObject *module, PyObject *arguments) {
     return result;
 }
 
+/* The value behind a prefix; its last bit says that it is None. */
+static PyObject *body_of(const char *data, Py_ssize_t length, Py_ssize_t prefix) {
+    if (length == prefix && (data[prefix - 1] & 1)) return Py_NewRef(Py_None);
+    return PyBytes_FromStringAndSize(data + prefix, length - prefix);
+}
+
+/* The bodies of values[start:end], put into a list, and their sequences, one behind the other. */
+static int cut(PyObject *values, Py_ssize_t start, Py_ssize_t prefix, PyObject *bodies,
+               char *sequences) {
+    Py_ssize_t count = PyList_Size(bodies), length;
+    char *data;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (PyBytes_AsStringAndSize(PyList_GetItem(values, start + i), &data, &length) < 0)
+            return -1;
+        if (length < prefix) {
+            PyErr_SetString(PyExc_ValueError, "a value is shorter than its prefix");
+            return -1;
+        }
+        memcpy(sequences + 8 * i, data + prefix - 8, 8);
+        PyObject *body = body_of(data, length, prefix);
+        if (!body || PyList_SetItem(bodies, i, body) < 0) return -1;
+    }
+    return 0;
+}
+
 PyObject *prefixes_cut(PyObject *module, PyObject *arguments) {
     PyObject *given;
-    Py_ssize_t prefix, length;
-    char *data;
+    Py_ssize_t start, end, prefix;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "On", &given, &prefix)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "Onnn", &given, &start, &end, &prefix)) return NULL;
     PyObject *values = listed(given);
     if (!values) return NULL;
-    Py_ssize_t count = PyList_Size(values);
-    PyObject *result = PyList_New(count);
-    for (Py_ssize_t i = 0; result && i < count; i++) {
-        PyObject *body = NULL;
-        if (PyBytes_AsStringAndSize(PyList_GetItem(values, i), &data, &length) == 0) {
-            if (prefix < 1 || length < prefix)
-                PyErr_SetString(PyExc_ValueError, "a value is shorter than its prefix");
-            else if (length == prefix && (data[prefix - 1] & 1))
-                body = Py_NewRef(Py_None);
-            else
-                body = PyBytes_FromStringAndSize(data + prefix, length - prefix);
-        }
-        if (!body || PyList_SetItem(result, i, body) < 0) Py_CLEAR(result);
+    if (prefix < 8 || start < 0 || end < start || end > PyList_Size(values)) {
+        PyErr_SetString(PyExc_ValueError, "there are no such values");
+        Py_DECREF(values);
+        return NULL;
     }
+    PyObject *bodies = PyList_New(end - start), *result = NULL;
+    PyObject *sequences = PyBytes_FromStringAndSize(NULL, 8 * (end - start));
+    if (bodies && sequences && cut(values, start, prefix, bodies, PyBytes_AsString(sequences)) == 0)
+        result = PyTuple_Pack(2, bodies, sequences);
+    Py_XDECREF(bodies);
+    Py_XDECREF(sequences);
     Py_DECREF(values);
     return result;
 }

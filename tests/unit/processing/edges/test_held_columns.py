@@ -11,8 +11,8 @@ import pytest
 from streamlet.kafka.native.library import native
 from streamlet.processing.edges import held_columns
 from streamlet.processing.edges.held_columns import (
-    bodies_in_python,
-    bodies_of,
+    cut,
+    cut_in_python,
     pack,
     pack_in_python,
     rise,
@@ -23,8 +23,8 @@ from streamlet.processing.edges.held_records import (
     HEAD_BYTES,
     MARK,
     PREFIX_BYTES,
+    SEQUENCE_BYTES,
     pack_head,
-    sequences_of,
 )
 
 HEADS = [pack_head(1, 7 << 32 | 1, number) for number in (3, 4)]
@@ -39,9 +39,12 @@ def test_sequences_rise_and_values_come_back_wherever_a_run_begins(
     values = [None if null(at) else b"%d" % at * (at % 4) for at in range(300)]
     packed = pack(HEADS[0], values, first)
     assert packed == pack_in_python(HEADS[0], values, first)
-    assert bodies_of(packed) == bodies_in_python(packed, PREFIX_BYTES) == values
-    sequences = [int.from_bytes(one, "big") >> 1 for one in sequences_of(packed)]
-    assert sequences == [*range(first, first + 300)]
+    bodies, joined = cut(packed, 0, 300)
+    assert (bodies, joined) == cut_in_python(packed, 0, 300, PREFIX_BYTES)
+    assert bodies == values
+    parts = [joined[at : at + SEQUENCE_BYTES] for at in range(0, len(joined), SEQUENCE_BYTES)]
+    assert [int.from_bytes(one, "big") >> 1 for one in parts] == [*range(first, first + 300)]
+    assert cut(packed, 40, 90) == (values[40:90], joined[320:720])
     assert rise(packed)
     assert not rise([*packed[:200], packed[100]])
     assert not rise([packed[0], packed[0]])
@@ -75,8 +78,11 @@ def test_the_extension_and_python_find_the_same_runs(extension: ModuleType) -> N
     [
         lambda of: of.pack_prefixes(HEADS[0], ["text"], 1),
         lambda of: of.prefix_runs([b"", 1], *_FORM),
-        lambda of: of.cut_prefixes([None], PREFIX_BYTES),
-        lambda of: of.cut_prefixes([b"short"], PREFIX_BYTES),
+        lambda of: of.cut_prefixes([None], 0, 1, PREFIX_BYTES),
+        lambda of: of.cut_prefixes([b"short"], 0, 1, PREFIX_BYTES),
+        lambda of: of.cut_prefixes([b"x" * 40], 0, 2, PREFIX_BYTES),
+        lambda of: of.cut_prefixes([b"x" * 40], -1, 1, PREFIX_BYTES),
+        lambda of: of.cut_prefixes([b"x" * 40], 0, 1, 7),
     ],
 )
 def test_the_extension_refuses_what_is_no_such_column(
@@ -89,7 +95,7 @@ def test_the_extension_refuses_what_is_no_such_column(
 def test_without_the_extension_python_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_columns, "native", lambda: type("None_", (), {"module": None}))
     packed = pack(HEADS[0], [b"a", None], 1)
-    assert bodies_of(packed) == [b"a", None]
+    assert cut(packed, 0, 2)[0] == [b"a", None]
     assert [tuple(run) for run in runs_of(packed)] == [(0, 2, True, True, True)]
 
 
