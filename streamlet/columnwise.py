@@ -7,7 +7,7 @@ extension takes a few nanoseconds for a record where Python takes some tens.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import chain, repeat
 from operator import add
@@ -153,3 +153,20 @@ partitions_of: Callable[[list[bytes], int], list[int]] | None = getattr(
 #: Whether each of a column of bytes surely is a JSON document that begins with one of the letters;
 #: False of documents that only a decoder can tell of.
 are_documents: Callable[[list[bytes], str], bool] | None = getattr(_found, "are_documents", None)
+#: Values of one edge with prefixes that say their origins (``processing.edges.records``): values,
+#: offsets, partitions, a chain, mark, edge; the index of one that has no origin instead.
+pack_origins: (
+    Callable[
+        [Sequence[bytes | None], Sequence[int], Sequence[int], list[int], int, int],
+        list[bytes] | int,
+    ]
+    | None
+) = getattr(_found, "pack_origins", None)
+#: The runs of values that all bear that mark, and the values behind; None of others.
+cut_origins: (
+    Callable[
+        [Sequence[bytes | None], int],
+        tuple[list[tuple[int, int, int, int, int, int, bool]], list[bytes | None]] | None,
+    ]
+    | None
+) = getattr(_found, "cut_origins", None)

@@ -10,9 +10,8 @@ have is dropped too; one that is forged and could be silences none before it (``
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Sequence
-from itertools import groupby, islice, repeat
-from operator import eq, or_
+from collections.abc import Collection, Mapping, Sequence
+from itertools import repeat
 
 import attrs
 
@@ -20,7 +19,14 @@ from streamlet.coordinator.commit_metadata import InputNote
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.logs import get_logger
 from streamlet.processing.edges.applied import LEAP, Applied
-from streamlet.processing.edges.records import MARK, Prefixes, unpack
+from streamlet.processing.edges.records import (
+    MARK,
+    OriginRun,
+    Prefixes,
+    cut,
+    runs_of,
+    unpack,
+)
 
 log = get_logger(__name__)
 
@@ -69,8 +75,14 @@ class EdgeFilter:
 
     def take_origins(self, raw: PartitionBatch) -> PartitionBatch | None:
         """The result of ``take`` if all records bear a prefix; else None."""
-        found = unpack(raw.values)
-        return None if found is None else self._filtered(raw, found)
+        if self._waiting is None:
+            found = cut(raw.values)
+            if found is None:
+                return None
+            if self._go_on(found[0]):
+                return attrs.evolve(raw, values=found[1])
+        prefixes = unpack(raw.values)
+        return None if prefixes is None else self._filtered(raw, prefixes)
 
     def buffer(self) -> None:
         """From now on records that passed may wait before they are processed."""
@@ -105,17 +117,15 @@ class EdgeFilter:
     def _keep(self, raw: PartitionBatch, offsets: Sequence[int], found: Prefixes) -> list[bool]:
         keep: list[bool] = []
         start = 0
-        for edge, run in groupby(found.edges):
-            end = start + sum(1 for _ in run)
-            origins, previous = found.origins[start:end], found.previous[start:end]
-            if self._goes_on(edge, origins, previous):
-                self._applied.high[edge] = origins[-1] | 1
-                self._applied.loose.discard(edge)
-                keep += [True] * len(origins)
+        for run in runs_of(found):
+            end = start + run.length
+            if self._goes_on(run, self._applied.high.get(run.edge, 0)):
+                self._apply({run.edge: run.last | 1})
+                keep += [True] * run.length
             else:
-                keep += map(
-                    self._counts, repeat(raw), offsets[start:end], repeat(edge), origins, previous
-                )
+                rows = slice(start, end)
+                columns = offsets[rows], repeat(run.edge), found.origins[rows], found.previous[rows]
+                keep += map(self._counts, repeat(raw), *columns)
             start = end
         if self._waiting is not None:
             rows_kept = zip(offsets, found.edges, found.origins, keep, strict=True)
@@ -124,21 +134,32 @@ class EdgeFilter:
             )
         return keep
 
-    def _goes_on(self, edge: int, origins: Sequence[int], previous: Sequence[int]) -> bool:
+    def _go_on(self, runs: Sequence[OriginRun]) -> bool:
+        """True if these all go on, one behind the other, which then is noted."""
+        high: dict[int, int] = {}
+        for run in runs:
+            before = high.get(run.edge, 0) or self._applied.high.get(run.edge, 0)
+            if not self._goes_on(run, before):
+                return False
+            high[run.edge] = run.last | 1
+        self._apply(high)
+        return True
+
+    def _apply(self, high: Mapping[int, int]) -> None:
+        self._applied.high.update(high)
+        self._applied.loose.difference_update(high)
+
+    def _goes_on(self, run: OriginRun, high: int) -> bool:
         """True if consecutive records of one edge follow each on the one before, without a leap.
 
         What follows on a forged record is forged too, so a leap is in the first step or the last
         one, or is far above all steps together.
         """
-        applied, count = self._applied, len(origins)
-        high = applied.high.get(edge, 0)
-        if not high or applied.young or not previous[0] <= high < origins[0] <= high + LEAP:
+        if not high or self._applied.young or not run.before <= high < run.first <= high + LEAP:
             return False
-        if count > 1 and not 0 < origins[-1] - origins[-2] <= LEAP:
+        if run.length > 1 and not 0 < run.step <= LEAP:
             return False
-        if origins[-1] - high > LEAP * count:
-            return False
-        return all(map(eq, islice(previous, 1, None), map(or_, origins, repeat(1))))
+        return run.last - high <= LEAP * run.length and run.follow
 
     def _counts(
         self, raw: PartitionBatch, offset: int, edge: int, origin: int, before: int

@@ -9,7 +9,7 @@ reader that misses a record for good (the topic lost it) goes on after the write
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from streamlet.errors import ProcessingError
 from streamlet.kafka.partitioner import KeyPartitioner
@@ -18,13 +18,18 @@ from streamlet.origins import ORIGIN_HEADER, origin_headers
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.forms import OriginForms
 from streamlet.processing.edges.held_writer import HeldWriter
-from streamlet.processing.edges.records import INDEX_BITS, pack
+from streamlet.processing.edges.records import (
+    INDEX_BITS,
+    MOST_ORIGINS,
+    OriginsExhausted,
+    number,
+    pack_next,
+)
 from streamlet.processing.outputs import Output
 from streamlet.types import TopicPartition
 
 #: Newest origin plus one of each partition of one topic, 0 before the first.
 _Chain = list[int]
-_MOST = 1 << INDEX_BITS
 _LOW = (1 << 32) - 1
 
 
@@ -70,25 +75,42 @@ class EdgeWriter:
             return output
         if output.topic not in self._headed and not self.forms.bear(output.topic):
             return self._without_origins(output)
-        partitioner = self._partitioners[output.topic]
-        offsets = [offset for _, _, run in output.origins for offset in run]
-        partitions = output.partitions or partitioner.choose(output.keys, offsets)
-        edges: list[int] = []
-        origins: list[int] = []
-        previous: list[int] = []
-        done = 0
-        for count, source, run in output.origins:
-            chain = self._chain(output.topic, source)
-            edges += [self._edges[source]] * count
-            self._number(source, chain, run, partitions[done : done + count], origins, previous)
-            done += count
+        partitions = output.partitions or self._chosen(output)
         values, headers = output.values, output.headers
+        found, made = self._numbered(output, partitions)
         if output.topic in self._headed:
-            headers = self._with_headers(output, origins, previous)
+            headers = _with_origins(headers, made)
         else:
-            values = [*pack(values, edges, origins, previous)]
+            values = found
         columns = output.keys, values, output.timestamps, partitions, headers
         return Output(output.topic, *columns, output.origins)
+
+    def _numbered(
+        self, output: Output, partitions: list[int]
+    ) -> tuple[list[bytes | None], list[tuple[str, bytes]]]:
+        """The values with their prefixes, or the headers that say the same."""
+        values: list[bytes | None] = []
+        headers: list[tuple[str, bytes]] = []
+        done = 0
+        for count, source, run in output.origins:
+            rows = slice(done, done + count)
+            columns = run, partitions[rows], self._chain(output.topic, source)
+            try:
+                if output.topic in self._headed:
+                    headers += self._headers(source, *number(*columns))
+                else:
+                    values += pack_next(output.values[rows], self._edges[source], *columns)
+            except OriginsExhausted as error:
+                raise ProcessingError(
+                    f"more than {MOST_ORIGINS} records for one partition",
+                    *(source.topic, source.partition, error.offset, "repartition"),
+                ) from None
+            done += count
+        return values, headers
+
+    def _chosen(self, output: Output) -> list[int]:
+        offsets = [offset for _, _, run in output.origins for offset in run]
+        return self._partitioners[output.topic].choose(output.keys, offsets)
 
     def _without_origins(self, output: Output) -> Output:
         if self.held is not None:
@@ -97,25 +119,14 @@ class EdgeWriter:
             self.held.plain(output)
         return output
 
-    def _with_headers(
-        self, output: Output, origins: Sequence[int], previous: Sequence[int]
-    ) -> list[Headers | None]:
-        """The headers of an output, with its origins in place of those of its input."""
-        made: list[tuple[str, bytes]] = []
-        for count, source, _ in output.origins:
-            edge = self._edges[source]
-            header = origin_headers(*source, edge >> 32, edge & _LOW)
-            end = len(made) + count
-            for origin, before in zip(
-                origins[len(made) : end], previous[len(made) : end], strict=True
-            ):
-                made.append(header(*_place(origin), *_place(before)))
-        if output.headers is None:
-            return [[one] for one in made]
-        return [
-            [*(pair for pair in own or () if pair[0] != ORIGIN_HEADER), one]
-            for own, one in zip(output.headers, made, strict=True)
-        ]
+    def _headers(
+        self, source: TopicPartition, origins: Sequence[int], previous: Sequence[int]
+    ) -> Iterator[tuple[str, bytes]]:
+        """The header of each record of this source."""
+        edge = self._edges[source]
+        header = origin_headers(*source, edge >> 32, edge & _LOW)
+        for origin, before in zip(origins, previous, strict=True):
+            yield header(*_place(origin), *_place(before))
 
     def refused(self, output: Output, index: int) -> None:
         """Take back what ``prefixed`` noted of the record at ``index`` and those behind it."""
@@ -131,39 +142,6 @@ class EdgeWriter:
                 if last < first:
                     chain[partition] = 0
 
-    def _number(
-        self,
-        source: TopicPartition,
-        chain: _Chain,
-        offsets: Sequence[int],
-        partitions: Sequence[int],
-        origins: list[int],
-        previous: list[int],
-    ) -> None:
-        add_origin, add_previous = origins.append, previous.append
-        if isinstance(offsets, range) and offsets.step == 1:
-            first = offsets.start + 1 << INDEX_BITS
-            if max(chain) < first:  # one record of each, behind all before
-                own = range(first, offsets.stop + 1 << INDEX_BITS, 1 << INDEX_BITS)
-                origins += own
-                for origin, partition in zip(own, partitions, strict=True):
-                    add_previous(chain[partition])
-                    chain[partition] = origin + 1
-                return
-        for offset, partition in zip(offsets, partitions, strict=True):
-            last = chain[partition]
-            origin = offset + 1 << INDEX_BITS
-            if last > origin:  # another record of the same input record
-                if last + 1 >= origin + _MOST:
-                    raise ProcessingError(
-                        f"more than {_MOST // 2} records for one partition",
-                        *(source.topic, source.partition, offset, "repartition"),
-                    )
-                origin = last + 1
-            add_origin(origin)
-            add_previous(last)
-            chain[partition] = origin + 1
-
     def _chain(self, topic: str, source: TopicPartition) -> _Chain:
         name = topic, source
         chain = self._chains.get(name)
@@ -173,6 +151,18 @@ class EdgeWriter:
         return chain
 
 
+def _with_origins(
+    given: Sequence[Headers | None] | None, made: list[tuple[str, bytes]]
+) -> list[Headers | None]:
+    """The headers of records with their origins in place of those of their input."""
+    if given is None:
+        return [[one] for one in made]
+    return [
+        [*(pair for pair in own or () if pair[0] != ORIGIN_HEADER), one]
+        for own, one in zip(given, made, strict=True)
+    ]
+
+
 def _place(origin: int) -> tuple[int, int]:
     """Offset and index of an origin; -1 and 0 for none."""
-    return (origin >> INDEX_BITS) - 1, (origin & _MOST - 1) >> 1
+    return (origin >> INDEX_BITS) - 1, (origin & (1 << INDEX_BITS) - 1) >> 1

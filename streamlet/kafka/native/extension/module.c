@@ -43,12 +43,18 @@ static int clear(PyObject *module) {
 static PyMethodDef methods[] = {
     {"load", load, METH_VARARGS,
      "load(path, error, exception): take the librdkafka that is linked to the file; its version."},
+    {"pack_origins", origins_packed, METH_VARARGS,
+     "pack_origins(values, offsets, partitions, chain, mark, edge): each value behind its origin, "
+     "or the index of one that has none; the chain goes on."},
+    {"cut_origins", origins_cut, METH_VARARGS,
+     "cut_origins(values, mark): the runs of edges, and the values without their origins; or None."},
     {"pack_prefixes", prefixes_packed, METH_VARARGS,
      "pack_prefixes(head, values, first): each value behind the head and its own sequence."},
     {"prefix_runs", prefixes_runs, METH_VARARGS,
      "prefix_runs(values, mark, head, prefix): (start, end, bears, rising, whole) of each run."},
     {"cut_prefixes", prefixes_cut, METH_VARARGS,
-     "cut_prefixes(values, prefix): the values without their first bytes; None for nulls."},
+     "cut_prefixes(values, start, end, prefix): these values without their first bytes, None for "
+     "nulls, and the last 8 bytes of all those, joined."},
     {"encode_texts", encode_texts, METH_O, "encode_texts(column): UTF-8 of texts."},
     {"decode_texts", decode_texts, METH_O, "decode_texts(column): texts out of UTF-8."},
     {"pack_ints", pack_ints, METH_O, "pack_ints(column): eight bytes of each int."},

@@ -105,6 +105,10 @@ PyObject *client_send_offsets(PyObject *self, PyObject *arguments);
 PyObject *client_commit_transaction(PyObject *self, PyObject *timeout_ms);
 PyObject *client_abort_transaction(PyObject *self, PyObject *timeout_ms);
 
+/* origins.c */
+PyObject *origins_packed(PyObject *module, PyObject *arguments);
+PyObject *origins_cut(PyObject *module, PyObject *arguments);
+
 /* prefixes.c */
 PyObject *prefixes_packed(PyObject *module, PyObject *arguments);
 PyObject *prefixes_runs(PyObject *module, PyObject *arguments);

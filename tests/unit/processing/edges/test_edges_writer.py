@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,16 @@ from hypothesis import strategies as st
 from streamlet.errors import ProcessingError
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.partitioner import KeyPartitioner
-from streamlet.processing.edges.records import INDEX_BITS, edge_of, pack, source_of, unpack
+from streamlet.processing.edges import records
+from streamlet.processing.edges.records import (
+    INDEX_BITS,
+    cut,
+    edge_of,
+    pack,
+    pack_next,
+    source_of,
+    unpack,
+)
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.outputs import Output
 from streamlet.types import TopicPartition
@@ -19,6 +30,14 @@ from streamlet.types import TopicPartition
 IN, OTHER = TopicPartition("in", 3), TopicPartition("other", 3)
 EDGES = {tp: edge_of(tp) for tp in (IN, OTHER)}
 WORD = st.integers(0, (1 << 64) - 1)
+
+
+@pytest.fixture(autouse=True, params=["extension", "python"])
+def _passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "python":
+        monkeypatch.setattr(records, "pack_origins", None)
+    elif records.pack_origins is None:
+        pytest.skip("the extension was not built")
 
 
 def output(
@@ -140,3 +159,58 @@ def test_a_partitioner_remembers_so_many_keys_and_no_more() -> None:
             b"%d" % (start + 9), 7
         )
     assert len(partitioner._known) <= 100_000
+
+
+def test_the_extension_packs_and_cuts_as_python_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    if records.pack_origins is None:
+        pytest.skip("played with it")
+    dice = random.Random(3)
+    for _ in range(200):
+        count, many = dice.randrange(1, 30), dice.randrange(1, 4)
+        start = dice.choice([0, 9, (1 << 43) - 200])
+        runs: list[Sequence[int]] = [range(start, start + count)]
+        runs.append(sorted(start + dice.randrange(5) for _ in range(count)))
+        offsets = dice.choice(runs)
+        partitions = [dice.randrange(many) for _ in range(count)]
+        values = [dice.choice([None, b"", b"v" * 9]) for _ in range(count)]
+        chains = [[dice.choice([0, (start + 1 << INDEX_BITS) + 1])] * many for _ in range(2)]
+        chains[1] = [*chains[0]]
+        edge = dice.choice([0, EDGES[IN], (1 << 64) - 1])
+        columns = values, edge, offsets, partitions
+        packed = pack_next(*columns, chains[0])
+        again = values, edge ^ 1, [offset + 100 for offset in offsets], partitions
+        mixed = packed + pack_next(*again, chains[0])
+        column = dice.choice([packed, mixed, [*packed, b"plain"], [*packed, None], packed[::-1]])
+        found = cut(column)
+        with monkeypatch.context() as without:
+            without.setattr(records, "pack_origins", None)
+            without.setattr(records, "cut_origins", None)
+            assert pack_next(*columns, chains[1]) == packed
+            pack_next(*again, chains[1])
+            assert cut(column) == found
+        assert chains[0] == chains[1]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ([b"a"], [1, 2], [0], [0]),
+        ([b"a"], [1], [0, 0], [0]),
+        ([b"a"], [1], [1], [0]),
+        ([b"a"], [1], [-1], [0]),
+        ([b"a"], [-1], [0], [0]),
+        ([b"a"], [1 << 43], [0], [0]),
+        (["a"], [1], [0], [0]),
+        ([b"a"], ["1"], [0], [0]),
+        ([b"a"], [1], [0], [None]),
+        ([b"a"], [1], [0], (0,)),
+        (None, [1], [0], [0]),
+    ],
+)
+def test_the_extension_refuses_what_are_no_such_columns(columns: tuple[Any, ...]) -> None:
+    if records.pack_origins is None or records.cut_origins is None:
+        pytest.skip("played with it")
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        records.pack_origins(*columns, 1, 2)
+    with pytest.raises(TypeError):
+        records.cut_origins(["text"], 1)
