@@ -93,7 +93,7 @@ ELSEWHERE: Mapping[str, str] = {
     "negative times without it",
     "default.value.serde": "give value= where a topic is read or written, or App(value=...)",
     "deserialization.exception.handler": "give deserialization_handler= to App",
-    "dsl.store.format": "rows keep value and time, no headers; tracing.rows keeps their traces",
+    "dsl.store.format": "give store=Materialized(headers=True) for a store that keeps headers",
     "dsl.store.suppliers.class": _STORES,
     "enable.transactional.statestores": "it is not needed: a store holds what was committed, after "
     "any crash",

@@ -11,7 +11,7 @@ from streamlet.dsl.graph.builder import Builder, same_app
 from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
-from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.materialized import Materialized, StoreLike, no_headers
 from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamNode
@@ -70,6 +70,8 @@ def global_table_of(
     ttl_of(how, f"{topic} is the changelog of the global table, and each process has its own time")
     if how.history is not None or how.retention is not None:
         raise TopologyError(f"{call}: a global table has neither a history nor a retention")
+    if how.headers:
+        raise TopologyError(no_headers(how.name))
     if not how.logged:
         raise TopologyError(f"{call}: its topic is its changelog, so it is always logged")
     key, value = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")

@@ -24,6 +24,7 @@ from streamlet.processing.partition_group import KnownEnd, PartitionGroup, group
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.record_decoder import RecordDecoder, Undecoded
 from streamlet.processing.record_failures import RecordCounters, RecordFailures, RetryPause
+from streamlet.processing.row_notes import RowNotes
 from streamlet.processing.stream_times import StreamTimes
 from streamlet.processing.task_calls import TaskCalls
 from streamlet.state.store_commits import TimedStore
@@ -75,10 +76,9 @@ class Task:
         pause: Callable[[int], None] = pause,
         epoch: int = 0,
     ) -> None:
-        self.task, self.application = task, subtopology.application
-        self.has_headers, self.epoch = has_headers, epoch
-        self.subtopology = subtopology
-        self.state: TaskState = state
+        self.task, self.application, self.epoch = task, subtopology.application, epoch
+        self.has_headers, self.state = has_headers, state
+        self.subtopology = subtopology = RowNotes(state).hooked(subtopology)
         self._global_stores, self._in_parts = global_stores or {}, in_parts
         self.counters: RecordCounters = RecordCounters()
         #: Highest timestamp met, ms since the epoch; -1 before the first record.

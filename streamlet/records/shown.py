@@ -66,10 +66,15 @@ def as_line(document: dict[str, Any], headers: bool) -> str:
     """
     cells = [_cell(document["key"]), _cell(document["value"])]
     if headers:
-        cells.append(",".join(f"{name}:{_cell(value)}" for name, value in document["headers"]))
+        cells.append(headers_as_text(document["headers"]))
     if "error" in document:
         cells.append(f"(not decoded: {document['error']})")
     return "\t".join(cells)
+
+
+def headers_as_text(headers: list[list[str | None]]) -> str:
+    """Names and texts in one line, as Kafka's console consumer prints them."""
+    return ",".join(f"{name}:{_cell(value)}" for name, value in headers)
 
 
 def _cell(value: Any) -> str:

@@ -42,7 +42,8 @@ class TaskMeta:
     ``times`` may be missing, as in what earlier versions wrote; those read over it.
     ``inputs`` are the committed input positions that ``state`` belongs to, ``reach`` is the highest
     number that a store may contain; None: unknown. ``latest`` is per store a time, ms, that no row
-    is younger than. ``time_indexes`` are the entries of ``state.time_index``.
+    is younger than. ``time_indexes`` are the entries of ``state.time_index``. ``headed`` are the
+    stores with rows that bear headers.
 
     Rows of an earlier version bear no times and cannot be read any more (``unreadable``). Then only
     ``layout`` and ``on_disk`` are taken over.
@@ -60,6 +61,7 @@ class TaskMeta:
     latest: Mapping[str, int] = attrs.field(factory=dict)
     unreadable: bool = False
     time_indexes: Mapping[TopicPartition, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
+    headed: frozenset[str] = frozenset()
 
     def to_bytes(self) -> bytes:
         """Compact JSON."""
@@ -81,6 +83,8 @@ class TaskMeta:
             fields["inputs"] = [[*tp, offset] for tp, offset in sorted(self.inputs.items())]
         if self.reach is not None:
             fields["reach"] = self.reach
+        if self.headed:
+            fields["headed"] = sorted(self.headed)
         if self.time_indexes:
             fields["time_indexes"] = [[*tp, one] for tp, one in sorted(self.time_indexes.items())]
         return json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
@@ -117,6 +121,7 @@ class TaskMeta:
                     _number(*fields["reach"]) if "reach" in fields else None,
                     {name: whole(one, -INT64_MAX - 1) for name, one in fields["latest"].items()},
                     time_indexes=_time_indexes_of(fields.get("time_indexes", ())),
+                    headed=frozenset(map(_text, fields.get("headed", ()))),
                 )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise TaskCorruptedError(f"state in {where} is damaged: {error!r}") from error
@@ -166,6 +171,7 @@ class TaskMeta:
             time_indexes={tp: one for tp, one in self.time_indexes.items() if tp in changelogs},
             layout={name: types for name, types in self.layout.items() if name in layout},
             latest={name: at_ms for name, at_ms in self.latest.items() if name in layout},
+            headed=self.headed & layout.keys(),
         )
 
     def check_layout(

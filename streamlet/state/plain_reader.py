@@ -9,9 +9,10 @@ from typing import TypeAlias
 from streamlet.kafka.ports import Headers
 from streamlet.types import NO_STATE
 
-#: ``(keys, values, times) -> (keys, rows)``.
+#: ``(keys, values, times, headers) -> (keys, rows)``.
 Taken: TypeAlias = Callable[
-    [list[bytes], list[bytes | None], list[int]], tuple[list[bytes], list[bytes | None]]
+    [list[bytes], list[bytes | None], list[int], Sequence[Headers | None] | None],
+    tuple[list[bytes], list[bytes | None]],
 ]
 
 
@@ -19,7 +20,7 @@ class PlainReader:
     """Reads a source topic that is the changelog of its table: no numbers, everything counts.
 
     Args:
-        taken: what of columns of keys, values and times the table took, as keys and rows.
+        taken: what of columns of keys, values, times and headers the table took, as keys and rows.
     """
 
     def __init__(self, taken: Taken) -> None:
@@ -49,4 +50,6 @@ class PlainReader:
             kept = [key is not None for key in keys]
             keys, values = list(compress(keys, kept)), list(compress(values, kept))
             times = list(compress(times, kept))
-        return self._taken([key for key in keys if key is not None], list(values), list(times))
+            headers = headers and list(compress(headers, kept))
+        there = [key for key in keys if key is not None]
+        return self._taken(there, list(values), list(times), headers)

@@ -1,25 +1,34 @@
-"""The headers of the records that changed rows last, kept beside a store if asked for.
+"""The headers of the records that changed rows last, noted beside a store if asked for.
 
-They are in memory, for a bounded number of rows, and in the headers of the changelog's records, so
-a restore and a copy that follows have them, too. A state that is opened again from its files lacks
-those of rows that it does not read again. What a record's number says of its row is not asked for
-its headers: those of a commit that never happened stay until its records are processed again.
+Those of users are borne by the rows themselves (``state.headed_rows``), where the store is to keep
+them (``Materialized(headers=True)``).
+
+Contexts of traces are in memory, for a bounded number of rows, and in the headers of the
+changelog's records, so a restore and a copy that follows have them, too. A state that is opened
+again from its files lacks those of rows that it does not read again. What a record's number says of
+its row is not asked for its headers: those of a commit that never happened stay until its records
+are processed again.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress
+from itertools import compress, repeat
 from typing import Any, Protocol, cast
 
 import attrs
 
 from streamlet.kafka.ports import Headers
+from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
+from streamlet.state.headed_rows import MOST_BYTES, kept_of, users_of
 from streamlet.state.store_commits import TaskStore
 from streamlet.state.store_facts import StoreFacts
 from streamlet.state.store_parts import Steps
 from streamlet.state.time_window_store import TimeWindowStore, Unmarked
+
+log = get_logger(__name__)
 
 #: Headers with a longer value are not kept, bytes.
 MOST_VALUE = 512
@@ -29,7 +38,7 @@ MOST_ROW = 16_384
 
 @attrs.frozen
 class KeptHeaders:
-    """The choice of what is kept beside each store of a task.
+    """The choice of what is kept in memory beside each store of a task.
 
     Args:
         names: of the headers.
@@ -50,17 +59,50 @@ class RowHeaders:
 
     Args:
         store: it; what is written to it is noted from now on.
-        kept: what is kept.
+        kept: what is kept in memory and in the headers of the changelog's records; None: nothing.
     """
 
-    def __init__(self, store: TaskStore, kept: KeptHeaders) -> None:
+    def __init__(self, store: TaskStore, kept: KeptHeaders | None) -> None:
         self._commits, self._kept = store.commits, kept
+        self._headed = store.commits.headed
         #: Of rows that were written since the last drain, by cache key.
-        self._changed: dict[Any, Headers] = {}
+        self._changed: dict[Any, Headers] = {} if self._headed is None else self._headed.changed
+        self._undone_changes: dict[Any, Headers] | None = None
+        self._warned = False
         #: Of all others, by the bytes of the key; those that changed last come last.
         self._stored: dict[bytes, Headers] = {}
         self._dirty = _noted(store, self._changed)
-        self._commits.add(Steps(drained=self._drained, forgotten=self._changed.clear))
+        steps = Steps(
+            drained=self._drained,
+            undone=self._undone,
+            written=self._written,
+            forgotten=self._changed.clear,
+        )
+        self._commits.add(steps)
+
+    @property
+    def traced(self) -> bool:
+        """True if contexts of traces are kept."""
+        return self._kept is not None
+
+    @property
+    def headed(self) -> bool:
+        """True if rows bear the headers of users."""
+        return self._headed is not None
+
+    def users_of(self, headers: Headers | None) -> Headers:
+        """The headers of a record that its rows bear; none of them where they are too many."""
+        found = users_of(headers)
+        kept = kept_of(found)
+        if found and not kept and not self._warned:
+            self._warned = True
+            log.warning(
+                "store %s: a record has more than %d bytes of headers, of which its row keeps "
+                "none; this is said once",
+                self._commits.name,
+                MOST_BYTES,
+            )
+        return kept
 
     def begin(self, headers: Headers) -> None:
         """Note from now on what is written as changed by a record with these headers."""
@@ -118,25 +160,47 @@ class RowHeaders:
 
     def read(self, keys: Sequence[bytes | None], headers: Sequence[Headers | None] | None) -> None:
         """Take those of records of the changelog."""
+        if self._kept is None:
+            return
         for key, given in zip(keys, headers or [None] * len(keys), strict=True):
             if key is not None:
-                self._store(key, self._kept.of(given))
+                self._store(key, self._kept.of(given), self._kept.most)
 
-    def _store(self, key: bytes, headers: Headers) -> None:
+    def _store(self, key: bytes, headers: Headers, most: int) -> None:
         self._stored.pop(key, None)
         if headers:
             self._stored[key] = headers
-            if len(self._stored) > self._kept.most:
+            if len(self._stored) > most:
                 del self._stored[next(iter(self._stored))]
 
     def _drained(self, columns: Columns) -> Columns:
-        ckeys = list(self._changed)
-        for key, headers in zip(
-            self._commits.to_bytes(ckeys), list(self._changed.values()), strict=True
-        ):
-            self._store(key, headers)
-        self._changed.clear()
+        changed, kept, headed = self._changed, self._kept, self._headed
+        if kept is not None:
+            for key, headers in zip(
+                self._commits.to_bytes(list(changed)), list(changed.values()), strict=True
+            ):
+                self._store(key, kept.of(headers), kept.most)
+        if headed is not None:
+            headed.pinned.update(changed)
+            written = list(self._commits.pinned)
+            ckeys = zip(self._commits.to_bytes(written), written, strict=True)
+            columns = headed.drained(columns, dict(ckeys))
+        changed.clear()
         return columns
+
+    def _undone(self) -> None:
+        if self._headed is not None:
+            dirty, pinned = self._commits.dirty, self._headed.pinned
+            before = {ckey: one for ckey, one in pinned.items() if ckey not in dirty}
+            self._undone_changes = {**before, **self._changed}
+
+    def _written(self) -> None:
+        if self._headed is not None:
+            self._headed.pinned.clear()
+        if self._undone_changes is not None:
+            self._changed.clear()
+            self._changed.update(self._undone_changes)
+            self._undone_changes = None
 
 
 def row_headers(
@@ -147,10 +211,12 @@ def row_headers(
     Buffers keep the headers of all they have anyway; timers and the records of joins of streams are
     no rows of a table.
     """
-    if kept is None:
-        return {}
-    tables = [one.name for one in facts if not (one.buffer or one.timers or one.join)]
-    return {name: RowHeaders(stores[name], kept) for name in tables}
+    found: dict[str, RowHeaders] = {}
+    for one in facts:
+        of = None if one.buffer or one.timers or one.join else kept
+        if of is not None or one.headers:
+            found[one.name] = RowHeaders(stores[one.name], of)
+    return found
 
 
 class _NotedRows(dict[Any, int]):
@@ -168,6 +234,8 @@ class _NotedRows(dict[Any, int]):
         super().__setitem__(ckey, time)
         if self.headers is not None:
             self._changed[ckey] = self.headers
+        elif self.written is None:  # no record has changed it
+            self._changed.pop(ckey, None)
         if self.written is not None:
             self.written[ckey] = None
 
@@ -177,6 +245,8 @@ class _NotedRows(dict[Any, int]):
         super().update(rows)
         if self.headers is not None:
             self._changed.update(dict.fromkeys(rows, self.headers))
+        elif self.written is None:
+            deque(map(self._changed.pop, rows, repeat(None)), maxlen=0)
         if self.written is not None:
             self.written.update(dict.fromkeys(rows))
 

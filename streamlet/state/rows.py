@@ -17,6 +17,8 @@ import attrs
 #: The time of a row that has none, ms.
 NO_TIME = -1
 TIME_BYTES = 8
+#: The time of a row with headers (``state.headed_rows``) reads as this one, ms, or a later one.
+HEADED_TIME = (1 << 63) - 1
 
 _TIME = struct.Struct(f"{TIME_BYTES}s")
 _UNTIMED = bytes(TIME_BYTES)

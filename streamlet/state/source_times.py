@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamlet.serdes import ColumnError, Serde
+from streamlet.state.headed_rows import OfRecords, of_source_rows
 from streamlet.state.rows import NO_TIME, rows_of
 from streamlet.types import LATEST_MS, is_time
 
@@ -37,8 +38,12 @@ class SourceTimes:
         keys: list[bytes],
         values: list[bytes | None],
         times: list[int],
+        headers: OfRecords = None,
     ) -> tuple[list[bytes], list[bytes | None]]:
-        """The records that a table with these serdes took, as keys and rows that it would write."""
+        """The records that a table with these serdes took, as keys and rows that it would write.
+
+        ``headers`` are those of records whose rows bear them.
+        """
         try:
             decoded = key.decode_column(list[bytes | None](keys))
             found = value.decode_column(values)
@@ -48,15 +53,20 @@ class SourceTimes:
         except ColumnError:
             if len(keys) == 1:
                 return [], []
-            columns = zip(keys, values, times, strict=True)
-            ones = [self.taken(key, value, [one], [row], [time]) for one, row, time in columns]
+            heads = headers or [None] * len(keys)
+            columns = zip(keys, values, times, heads, strict=True)
+            ones = [
+                self.taken(key, value, [k], [v], [time], [head]) for k, v, time, head in columns
+            ]
             return [one for some, _ in ones for one in some], [v for _, some in ones for v in some]
         times = self._of(decoded, found, times)
         rows = rows_of(values, [max(NO_TIME, time) for time in times])
+        if headers is not None:
+            rows = of_source_rows(rows, headers)
         if None not in raws and (not times or (min(times) >= 0 and max(times) <= LATEST_MS)):
             return raws, rows
-        columns = zip(raws, rows, times, strict=True)
-        timed = [(raw, row) for raw, row, time in columns if raw is not None and is_time(time)]
+        taken = zip(raws, rows, times, strict=True)
+        timed = [(raw, row) for raw, row, time in taken if raw is not None and is_time(time)]
         return [raw for raw, _ in timed], [row for _, row in timed]
 
     def _of(self, keys: list[Any], values: list[Any], times: Sequence[int]) -> list[int]:

@@ -17,6 +17,7 @@ from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, MeasuredBacking, StoreFigures
 from streamlet.state.beside import Beside, NothingBeside
 from streamlet.state.checked import EntryCheck, unwritable
+from streamlet.state.headed_rows import HeadedRows, OfRecords
 from streamlet.state.overlay import Overlay
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row
 from streamlet.state.sizes import EntrySize
@@ -79,8 +80,7 @@ class StoreCommits:
         steps: Sequence[Steps] = (),
     ) -> None:
         self.name = name
-        self.key, self.value = key, value
-        self.exact_keys = key.exact is not None
+        self.key, self.value, self.exact_keys = key, value, key.exact is not None
         #: Cache keys written since the last drain, oldest first, with the time of the row, ms; one
         #: dict all along.
         self.dirty: dict[Any, int] = {}
@@ -92,11 +92,18 @@ class StoreCommits:
         self.source_times = SourceTimes(None)
         self.beside: Beside = beside or NothingBeside()
         self._medium, self.backing = backing, self.beside.rows_of(backing)
+        #: The headers that rows bear; None: they bear none.
+        self.headed: HeadedRows | None = None
         #: Rows put on the medium, and asked of it.
         self._written = self._read = 0
         self._held, self._steps = held, list(steps)
         self._overlay = Overlay(self.to_bytes)
         self._entry_size = EntrySize(held.sampled_bytes)
+
+    def keep_headers(self) -> None:
+        """Let rows bear the headers of the records that change them; for a store just made."""
+        self.headed = HeadedRows(self.name)
+        self.backing = self.headed.bare_rows(self.backing, self._medium)
 
     def add(self, steps: Steps) -> None:
         """Add the steps of another part of the store."""
@@ -151,7 +158,7 @@ class StoreCommits:
             raise StateError(f"store {self.name}: {error.cause}") from error.cause
 
     def taken(
-        self, keys: list[bytes], values: list[bytes | None], times: list[int]
+        self, keys: list[bytes], values: list[bytes | None], times: list[int], headers: OfRecords
     ) -> tuple[list[bytes], list[bytes | None]]:
         """Records of other writers that this store took, as keys and rows that it would write.
 
@@ -159,10 +166,13 @@ class StoreCommits:
         must leave it out as well, or the row would be unreadable, where it was missing or an older
         one before.
         """
-        return self.source_times.taken(self.key, self.value, keys, values, times)
+        headers = None if self.headed is None else headers
+        return self.source_times.taken(self.key, self.value, keys, values, times, headers)
 
     def check_entries(self, most: int | None) -> None:
         """Refuse from now on what has no bytes, or makes a record of more than so many bytes."""
+        if self.headed is not None:
+            self.headed.most = most
         self._held.refuse(EntryCheck(self.name, self._size, most))
 
     def _size(self, ckey: Any, value: Any) -> int:
@@ -314,6 +324,8 @@ class StoreCommits:
         self.dirty.clear()
         self.written()
         self.backing = self.beside.rows_of(backing)
+        if self.headed is not None:
+            self.backing = self.headed.bare_rows(self.backing, backing)
         self.beside.reset(backing)
         self.forget()
 

@@ -89,6 +89,11 @@ class StoreFacts(Protocol):
         ...
 
     @property
+    def headers(self) -> bool:
+        """True if rows bear the headers of the records that changed them last."""
+        ...
+
+    @property
     def extractor(self) -> Extractor | None:
         """The times of that topic's records; None: they have their own."""
         ...

@@ -20,6 +20,13 @@ from streamlet.state.versioned_store import VersionedStore
 
 def store_of(facts: StoreFacts, backing: Backing) -> TaskStore:
     """The store that the facts describe, over a backing."""
+    store = _of_kind(facts, backing)
+    if facts.headers:
+        store.commits.keep_headers()
+    return store
+
+
+def _of_kind(facts: StoreFacts, backing: Backing) -> TaskStore:
     if facts.buffer is not None:
         return BufferStore(facts.name, facts.buffer.key, facts.value, backing)
     if facts.versions is not None:

@@ -25,6 +25,7 @@ from streamlet.logs import get_logger
 from streamlet.state.backing import Backing, Columns, StorageEngine
 from streamlet.state.directory import DATABASE
 from streamlet.state.drained import Drained
+from streamlet.state.headed_rows import restored, strip
 from streamlet.state.load import Loader
 from streamlet.state.memory import MemoryEngine
 from streamlet.state.meta import TaskMeta, layout_of
@@ -32,7 +33,7 @@ from streamlet.state.pieces import write_ahead
 from streamlet.state.read_views import ReadViews
 from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.row_headers import RowHeaders
-from streamlet.state.rows import NO_TIME, latest_of
+from streamlet.state.rows import NO_TIME
 from streamlet.state.store_commits import StoreCommits, TaskStore
 from streamlet.state.store_facts import StoreFacts
 from streamlet.state.store_kinds import store_of
@@ -75,8 +76,7 @@ class TaskState:
         self.positions: dict[TopicPartition, int] = {}
         #: Highest epoch met before that offset.
         self.epochs: dict[TopicPartition, int] = {}
-        #: Wall-clock time, ms, at which the log of a changelog partition held nothing behind that
-        #: offset; of a partition that is not here no such time is known.
+        #: Wall-clock times, ms, at which the logs held nothing behind those offsets, where known.
         self.times: dict[TopicPartition, int] = {}
         #: Highest epoch met by the last restore, also behind positions that are held back.
         self.met = 0
@@ -88,6 +88,7 @@ class TaskState:
         self._outstanding: Drained | None = None
         self._latest: Mapping[str, int] = {}  # as the medium says, of stores not yet made
         self._layout, self._unread = layout_of(specs), unread
+        self._headed = frozenset(s.name for s in specs if s.headers)
         memory = [s.name for s in specs if folder is None or not s.persistent]
         self._in_memory, self._memory = frozenset(memory), engine or MemoryEngine(memory)
         self._logged = self.changelogs.keys() - self._in_memory
@@ -132,8 +133,7 @@ class TaskState:
     def drain(self) -> Drained:
         """Encode everything written since the last drain, and the keys to be written again.
 
-        The entries stay readable, and in memory, until ``write`` or ``discard``. At most one
-        drained set is outstanding.
+        They stay readable, and in memory, until ``write`` or ``discard``; one set at most is out.
 
         Raises:
             SerdeError: a value cannot be encoded.
@@ -263,8 +263,7 @@ class TaskState:
         """Write restored entries, each key once, and the position behind them.
 
         ``at_ms``: wall-clock time at which the log ended there, if known; ``newest``: the highest
-        number among the entries. Of many entries the position is written after them: a crash
-        between the two reads the same records again, which changes nothing.
+        number among the entries. Of many the position comes later: a crash reads them again.
 
         Raises:
             StateError: the medium refused, or a row cannot be one of the store's.
@@ -274,8 +273,7 @@ class TaskState:
         store.forget()
         first = partition not in self.positions
         with rows_of_store(store.name):
-            columns = store.read(columns)
-            store.latest = max(store.latest, latest_of(columns.values))
+            columns, store.latest = restored(store.read(columns), store.latest, store.headed)
             self.time_indexes.read(partition, columns.keys, position, first=first)
         with self.views.writing():
             between = partial(self._between, newest)
@@ -301,8 +299,7 @@ class TaskState:
             state: the commit.
             inputs: its input positions, where they are known.
             skipped: per store, keys whose last changelog record does not count, with its offset.
-                The next drain writes them again. Until that is written no position passes the
-                first of them, so that another crash finds them again.
+                The next drain writes them again; no position passes the first of them before.
         """
         self.again, self._held = {}, {}
         for name, keys in (skipped or {}).items():
@@ -380,6 +377,7 @@ class TaskState:
             self.reach,
             {**self._latest, **{name: store.latest for name, store in self._commits.items()}},
             time_indexes=self.time_indexes.entries(positions),
+            headed=self._headed,
         )
 
     def _opened(self, folder: Path, specs: Sequence[StoreFacts]) -> RocksEngine:
@@ -388,6 +386,7 @@ class TaskState:
         try:
             self._take_meta(disk, folder)
             disk.use([one.name for one in specs], self._meta().to_bytes())
+            self._headed = strip(disk, self._headed, (s.name for s in specs if s.headers))
         except StateError:
             disk.close()
             raise
@@ -407,6 +406,7 @@ class TaskState:
         self.times, self._latest = dict(meta.times), meta.latest
         self.time_indexes.take(meta.time_indexes)
         self.inputs, self.reach = meta.inputs, meta.reach or meta.state
+        self._headed |= meta.headed
         for name in sorted(meta.layout):
             if self._lost(name, meta, disk):
                 self._forget(name, folder)

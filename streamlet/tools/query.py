@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -241,11 +242,22 @@ def _shown(found: dict[str, Any]) -> Any:
     rows: list[tuple[object, ...]] = [
         tuple(
             cell if isinstance(cell, str | int) else msgspec.json.encode(cell).decode()
-            for cell in (entry.get(name) for name in heads)
+            for cell in (_cell(name, entry) for name in heads)
         )
         for entry in entries
     ]
     return table(*(name.upper() for name in heads), rows=rows)
 
 
-_COLUMNS = ("key", "start", "end", "value", "timestamp", "valid_to")
+def _cell(column: str, entry: dict[str, Any]) -> Any:
+    """The part of an entry; headers as a record's are shown."""
+    found = entry.get(column)
+    if column != "headers" or found is None:
+        return found
+    from streamlet.records.shown import headers_as_text, shown_headers
+
+    pairs = [(name, None if raw is None else b64decode(raw)) for name, raw in found]
+    return headers_as_text(shown_headers(pairs)[0])
+
+
+_COLUMNS = ("key", "start", "end", "value", "timestamp", "valid_to", "headers")

@@ -96,7 +96,8 @@ class StoreSpec:
     keeps a history, ``timers`` one of timers, ``join`` one of a join of streams: the "records" of a
     side, or those that are "unmatched". ``groups``: its rows are groups of a table's rows. The
     serdes ``key`` and ``value`` are of its rows then. ``rocks``: how its rows lie in files, where
-    that was chosen; it may change from start to start.
+    that was chosen; it may change from start to start. With ``headers`` rows bear those of the
+    record that changed them last.
     """
 
     name: str
@@ -116,6 +117,7 @@ class StoreSpec:
     groups: bool = False
     shown: Callable[..., Any] | None = None
     rocks: RocksChoice | None = None
+    headers: bool = False
 
     @property
     def record_key(self) -> Any:

@@ -1,39 +1,31 @@
 """The contexts that rows of tables keep, if asked for: of the records that changed them last.
 
-A node that writes such rows is given the records of one trace at a time, so that what it writes is
-that trace's; an operator that writes the rows of its records' keys alone gets them all. One that
-only reads rows has a link from its span to what changed the rows of its records' keys, and results
-that come later than the record which made them carry its context on.
+Which record changed a row is noted as for other headers (``processing.row_notes``), here by the
+trace. A node that only reads rows has a link from its span to what changed the rows of its records'
+keys, and results that come later than the record which made them carry its context on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed, joined
+from streamlet.batch import Batch
 from streamlet.errors import SerdeError, StateError
 from streamlet.kafka.ports import Headers
+from streamlet.processing.row_notes import RowNotes
 from streamlet.serdes import ColumnError, Windowed
 from streamlet.state.row_headers import RowHeaders
-from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import ProcessorNode
-from streamlet.topology.operator import (
-    CallingOperator,
-    GatheringOperator,
-    OperatorInParts,
-    OrderedOperator,
-)
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.tracing.headers import CarriedContext, carried, with_context
 from streamlet.tracing.spans import TaskSpan
 
 
-class RowContexts:
+class RowContexts(RowNotes):
     """The contexts of the rows of one task; they do nothing where none are kept.
 
     Args:
@@ -45,47 +37,38 @@ class RowContexts:
     def __init__(
         self, subtopology: Subtopology, state: TaskState, span: Callable[[], TaskSpan | None]
     ) -> None:
-        self._kept, self._stores, self._span = state.row_headers, state.stores, span
+        super().__init__(state)
+        self._span = span
+        #: The headers of the stores whose rows keep contexts.
+        self._traced = {name: one for name, one in state.row_headers.items() if one.traced}
         self._nodes = {node.name: node for node in subtopology.processors}
         finals = {one.name for one in subtopology.stores if one.window and one.window.final}
-        self._finals = finals & self._kept.keys()
-
-    def hooked(self, subtopology: Subtopology) -> Subtopology:
-        """The subtopology with hooks around the nodes that have such rows."""
-        if not self._kept:
-            return subtopology
-        processors = tuple(map(self._hooked, subtopology.processors))
-        return attrs.evolve(subtopology, processors=processors)
+        self._finals = finals & self._traced.keys()
 
     def carried_on(self, name: str, batch: Batch) -> Batch:
         """Records that a node sends without one; what lacks a context carries that of its row."""
         for one in self._nodes[name].stores:
-            if one in self._kept:
+            if one in self._traced:
                 found = self._of_keys(one, batch.keys)
                 own = map(carried, batch.headers or [None] * len(batch))
                 pairs = zip(found, own, strict=True)
                 batch = _carrying(batch, [new if old is None else None for new, old in pairs])
         return batch
 
-    def _hooked(self, node: ProcessorNode) -> ProcessorNode:
-        reads = tuple(one for one in node.reads if one in self._kept)
-        writes = tuple(one for one in node.stores if one in self._kept and one not in node.reads)
-        if node.in_order or not (reads or writes):
-            return node
-        before = node.around
-        plain = all(type(self._stores[one]) is CachedStore for one in writes)
-        own_rows = plain and node.with_processor is None
+    def kept_of(self, headers: Headers | None, stores: Sequence[RowHeaders]) -> Headers:
+        """The headers that the rows of these stores keep: with the context, if that is sampled."""
+        users = super().kept_of(headers, stores)
+        found = carried(headers) if any(one.traced for one in stores) else None
+        return (*users, *found.headers) if found is not None and found.sampled else users
 
-        def around(operator: Any) -> Any:
-            if isinstance(operator, CallingOperator | GatheringOperator | OrderedOperator):
-                return operator if before is None else before(operator)
-            inner = operator if before is None else before(operator)
-            kind = _InParts if isinstance(inner, OperatorInParts) else _Whole
-            final = next((one for one in writes if one in self._finals), None)
-            kept = [self._kept[one] for one in writes]
-            return kind(inner, self, reads, kept, final, own_rows)
+    def read_by(self, node: ProcessorNode) -> tuple[str, ...]:
+        """The stores that a node only reads, of those whose rows keep contexts."""
+        return tuple(one for one in node.reads if one in self._traced)
 
-        return attrs.evolve(node, around=around)
+    def final_of(self, node: ProcessorNode) -> str | None:
+        """The store of a node's windows, if their results come when they close."""
+        writes = (one for one in node.stores if one not in node.reads)
+        return next((one for one in writes if one in self._finals), None)
 
     def met(self, stores: Sequence[str], keys: list[Any]) -> None:
         """Link the span to what changed rows of these keys."""
@@ -106,7 +89,7 @@ class RowContexts:
         """The contexts of the rows of these keys; None of keys that the store cannot have."""
         there = [key for key in keys if key is not None]
         try:
-            rows = iter(self._kept[store].of_rows(_cache_keys(self._stores[store], there)))
+            rows = iter(self._traced[store].of_rows(_cache_keys(self.stores[store], there)))
         except (ColumnError, SerdeError, StateError, TypeError):  # results may have any keys
             return [None] * len(keys)
         return [None if key is None else carried(next(rows)) for key in keys]
@@ -134,123 +117,3 @@ def _carrying(batch: Batch, found: list[CarriedContext | None]) -> Batch:
         for one, context in zip(given, found, strict=True)
     ]
     return attrs.evolve(batch, headers=headers)
-
-
-def _runs(batch: Batch) -> Iterator[tuple[int, Batch, Headers]]:
-    """The records of a batch by the sampled context they carry, from the first to the last.
-
-    Returns:
-        The index of the first of each run, the run, and the headers of its context, if any.
-    """
-    if not batch.headers:
-        yield 0, batch, ()
-        return
-    start = 0
-    for headers, run in groupby(map(_kept_of, batch.headers)):
-        stop = start + sum(1 for _ in run)
-        whole = stop - start == len(batch)
-        yield start, batch if whole else batch.slice(start, stop), headers
-        start = stop
-
-
-def _kept_of(headers: Headers | None) -> Headers:
-    """The headers that a row keeps of a record with these: its context, if that is sampled."""
-    found = carried(headers)
-    return found.headers if found is not None and found.sampled else ()
-
-
-@attrs.frozen
-class _Hooked:
-    """An operator with hooks that note the contexts of the rows it writes and reads.
-
-    Args:
-        inner: it.
-        contexts: those of the task.
-        reads: the stores that it only reads.
-        writes: those that it writes.
-        final: the store of its windows, if their results come when they close.
-        own_rows: whether it writes rows by the keys of their records, and no others.
-    """
-
-    inner: Any
-    contexts: RowContexts
-    reads: tuple[str, ...]
-    writes: list[RowHeaders]
-    final: str | None
-    own_rows: bool
-
-    def _run(self, records: Batch, headers: Headers) -> Iterator[Batch | None]:
-        """The output of records of one context, in parts; only while they are made it counts."""
-        if isinstance(self.inner, OperatorInParts):
-            parts = self.inner.process_in_parts(records)
-        else:
-            parts = iter(self.inner.process(one) for one in (records,))
-        while True:
-            for one in self.writes:
-                one.begin(headers)
-            try:
-                part = next(parts, _END)
-            finally:
-                for one in self.writes:
-                    one.end()
-            if part is _END:
-                return
-            if part is not None and self.final is not None and len(part):
-                part = self.contexts.final(self.final, part)
-            yield part
-
-
-_END: Any = object()
-
-
-@attrs.frozen
-class _Whole(_Hooked):
-    """One that gives its output in one piece."""
-
-    def process(self, batch: Batch) -> Batch:
-        """Its output; raises ``OperatorFailed`` as it does."""
-        self.contexts.met(self.reads, batch.keys)
-        if self.own_rows and batch.headers:
-            return self._at_once(batch, batch.headers)
-        done: list[Batch] = []
-        for start, run, headers in _runs(batch):
-            try:
-                done += [one for one in self._run(run, headers) if one is not None]
-            except OperatorFailed as failed:
-                before = joined([*done, failed.done])
-                raise failed.at(start + failed.index, before) from failed.__cause__
-        return joined(done)
-
-    def _at_once(self, batch: Batch, headers: Sequence[Headers | None]) -> Batch:
-        """The output for records of several contexts, whose rows do not mix."""
-        contexts, done = list(map(_kept_of, headers)), len(batch)
-        for one in self.writes:
-            one.begin_batch()
-        try:
-            out: Batch = self.inner.process(batch)
-        except OperatorFailed as failed:
-            done = failed.index
-            raise
-        finally:
-            for one in self.writes:
-                one.end_batch(batch.keys[:done], contexts[:done])
-        return out
-
-
-@attrs.frozen
-class _InParts(_Hooked):
-    """One that gives its output in parts."""
-
-    def process_in_parts(self, batch: Batch) -> Iterator[Batch | None]:
-        """Its output; raises ``OperatorFailed`` as it does."""
-        self.contexts.met(self.reads, batch.keys)
-        for start, run, headers in _runs(batch):
-            try:
-                for part in self._run(run, headers):
-                    if part is None or len(part):
-                        yield part
-            except OperatorFailed as failed:
-                done = failed.done
-                if self.final is not None:
-                    done = self.contexts.final(self.final, done)
-                raise failed.at(start + failed.index, done) from failed.__cause__

@@ -19,8 +19,10 @@ import msgspec
 
 from streamlet.bounded import whole
 from streamlet.clock import Clock, SystemClock
+from streamlet.dsl.processors.store_view import no_headers_kept
 from streamlet.dsl.processors.store_views import KeyValueStore
 from streamlet.errors import ConfigError
+from streamlet.kafka.ports import Headers
 from streamlet.queries.position import Position
 from streamlet.state.query_errors import (
     InvalidQueryError,
@@ -306,6 +308,20 @@ class RemoteReads:
     def value_of(self, entry: dict[str, Any]) -> Any:
         """The value of an entry, of its type."""
         return _converted(entry["value"], self.value)
+
+    def headers_of(self, entry: dict[str, Any] | None) -> Headers:
+        """The headers of an entry; none of one that is not there.
+
+        Raises:
+            InvalidStateStoreError: the store keeps none.
+        """
+        if entry is None:
+            return ()
+        if "headers" not in entry:
+            raise no_headers_kept(self.name)
+        found: tuple[tuple[str, bytes | None], ...]
+        found = _converted(entry["headers"], tuple[tuple[str, bytes | None], ...])
+        return found
 
     def _pages(self, path: str, parameters: dict[str, str]) -> Iterator[dict[str, Any]]:
         given = {"limit": _PAGE, **parameters}

@@ -136,6 +136,17 @@ _POSITION = {
     "additionalProperties": {"type": "object", "additionalProperties": _WHOLE},
 }
 _STALENESS = {"type": "integer", "description": "Since when there may be later commits, ms."}
+_HEADERS = {
+    "type": "array",
+    "description": "Those of the record that changed the row last, where the store keeps them.",
+    "items": {
+        "type": "array",
+        "description": "Name, and value in base64.",
+        "prefixItems": [_TEXT, {"type": ["string", "null"]}],
+        "minItems": 2,
+        "maxItems": 2,
+    },
+}
 _SCHEMAS: dict[str, Any] = {
     "Position": _POSITION,
     "Value": {
@@ -146,15 +157,29 @@ _SCHEMAS: dict[str, Any] = {
             "value": {},
             "timestamp": {"type": ["integer", "null"]},
             "valid_to": {"type": ["integer", "null"]},
+            "headers": _HEADERS,
             "position": {"$ref": "#/components/schemas/Position"},
             "staleness_ms": _STALENESS,
+        },
+    },
+    "Entry": {
+        "type": "object",
+        "required": ["value"],
+        "properties": {
+            "key": {},
+            "start": {"type": "integer"},
+            "end": {"type": "integer"},
+            "value": {},
+            "timestamp": {"type": ["integer", "null"]},
+            "valid_to": {"type": ["integer", "null"]},
+            "headers": _HEADERS,
         },
     },
     "Page": {
         "type": "object",
         "required": ["entries", "cursor", "position", "staleness_ms"],
         "properties": {
-            "entries": {"type": "array", "items": {"type": "object"}},
+            "entries": {"type": "array", "items": {"$ref": "#/components/schemas/Entry"}},
             "cursor": {"type": ["string", "null"]},
             "position": {"$ref": "#/components/schemas/Position"},
             "staleness_ms": _STALENESS,

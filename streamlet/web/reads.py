@@ -104,13 +104,14 @@ class _OfKey:
         self._newest_only(store)
         value = store.get(self.key)
         if value is not None:
-            yield (), {"key": self.key, "value": value}
+            yield (), _headed(store, self.key, {"key": self.key, "value": value})
 
     def _timed_value(self, store: Any) -> Found:
         self._newest_only(store)
         found = store.get(self.key)
         if found is not None:
-            yield (), {"key": self.key, "value": found.value, "timestamp": _time(found.timestamp)}
+            entry = {"key": self.key, "value": found.value, "timestamp": _time(found.timestamp)}
+            yield (), _headed(store, self.key, entry)
 
     def _version(self, store: Any) -> Found:
         found = store.get(self.key, as_of=self.asked.as_of)
@@ -126,7 +127,7 @@ class _OfKey:
         first, last = self.asked.times()
         scan = store.backward_fetch if self.asked.bounds.reverse else store.fetch
         for window, value in scan(self.key, self.key, *_resumed(first, last, self.asked.bounds)):
-            yield (window.start,), _windowed(window, value)
+            yield (window.start,), _headed(store, window, _windowed(window, value))
 
     def _sessions(self, store: Any) -> Found:
         bounds = self.asked.bounds
@@ -170,7 +171,7 @@ class _Entries:
             entry = {"key": key, "value": found.value if timed else found}
             if timed:
                 entry["timestamp"] = _time(found.timestamp)
-            yield (self._hex(key),), entry
+            yield (self._hex(key),), _headed(store, key, entry)
 
     def _scanned(self, store: Any) -> Iterator[tuple[Any, Any]]:
         asked, bounds = self.asked, self.asked.bounds
@@ -221,7 +222,8 @@ class _Entries:
                 rest = store.fetch_all(start + 1, last)
             found = chain(same, rest)
         for window, value in found:
-            yield (window.start, self._hex(window.key), window.end), _windowed(window, value)
+            place = window.start, self._hex(window.key), window.end
+            yield place, _headed(store, window, _windowed(window, value))
 
     def _sessions(self, store: Any) -> Found:
         self._all_keys()
@@ -273,6 +275,11 @@ def _time(timestamp: int) -> int | None:
 
 def _windowed(window: Windowed[Any], value: Any) -> dict[str, Any]:
     return {"key": window.key, "start": window.start, "end": window.end, "value": value}
+
+
+def _headed(store: Any, key: Any, entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry with the headers of its row, where the store keeps some."""
+    return {**entry, "headers": store.headers(key)} if store.keeps_headers else entry
 
 
 def _versioned(one: Any) -> dict[str, Any]:

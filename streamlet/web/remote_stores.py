@@ -7,14 +7,15 @@ from typing import Any
 
 import attrs
 
+from streamlet.dsl.processors.store_view import StoreView
 from streamlet.dsl.processors.store_views import (
     KeyValueStore,
-    StoreView,
     TimestampedStore,
     ValueAndTimestamp,
     VersionedKeyValueStore,
 )
 from streamlet.dsl.processors.window_views import SessionStore, WindowStore
+from streamlet.kafka.ports import Headers
 from streamlet.queries.position import Position
 from streamlet.serdes import serde
 from streamlet.serdes.windowed import Windowed
@@ -75,6 +76,10 @@ class _RemoteEntries(_Remote):
         """The time of a key's value, ms since the epoch; None if there is none."""
         found = self._reads.one(key)
         return None if found is None else found.get("timestamp")
+
+    def headers(self, key: Any) -> Headers:
+        """The headers of the record that changed a key's row last."""
+        return self._reads.headers_of(self._reads.one(key))
 
     def range(self, low: Any = None, high: Any = None) -> Iterator[Any]:
         """The entries from one key to another."""
@@ -148,6 +153,12 @@ class RemoteWindowStore(_Remote, WindowStore[Any, Any]):
     def range(self) -> Iterator[tuple[Windowed[Any], Any]]:
         """All windows with their values."""
         return self.fetch_all()
+
+    def headers(self, window: Windowed[Any]) -> Headers:
+        """The headers of the record that changed a window last."""
+        start = window.start
+        found = self._reads.listed(window.key, "windows", **{"from": start, "to": start})
+        return self._reads.headers_of(next(found, None))
 
     def fetch(self, key: Any, *more: Any) -> Any:
         """The value of one window, or the windows of a key."""

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack
 
 from streamlet.dsl.graph.arguments import check_is
 from streamlet.dsl.graph.kinds import DEFAULT, Kind
-from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.materialized import Materialized, StoreLike, no_headers
 from streamlet.dsl.graph.present_changes import NotedStores, NotingChanges
 from streamlet.dsl.graph.record_context import is_marked
 from streamlet.dsl.graph.repartitions import NullKeyWish, Repartition, add_repartition
@@ -344,6 +344,8 @@ class Builder:
             raise TopologyError(f"store {how.name}: only a store of windows has a retention")
         if versions is None and how.history is not None:
             raise TopologyError(f"store {how.name}: only table() and to_table() keep a history")
+        if how.headers and (window.bucket_ms if window else buffer or versions or timers):
+            raise TopologyError(no_headers(how.name))
         name = how.name if how.name is not None else self.graph.new_name(f"{prefix}STATE-STORE-")
         spec = StoreSpec(
             name,
@@ -362,6 +364,7 @@ class Builder:
             rocks=how.rocks,
             groups=groups,
             shown=shown,
+            headers=how.headers,
         )
         self.graph.add_store(spec)
         if ttl_ms is not None:

@@ -34,6 +34,13 @@ class Materialized:
     From then on no reader sees it, and the next record of its key begins a new one. Nothing is sent
     about that: what was made of the row downstream stays. There is a second store, ``NAME-ttl``.
 
+    ``headers`` True keeps with each row the headers of the record that changed it last, as Kafka
+    Streams does with ``dsl.store.format=HEADERS``: the ``headers`` of the store's class gives them,
+    and queries do. They lie in the row, so they go wherever it goes; it takes their bytes, and
+    8 KiB of them at most: of a record with more none are kept. Those of traces and of streamlet
+    itself are left out. It is for rows by key, and for tumbling, hopping and unlimited windows, and
+    may change from start to start.
+
     ``rocksdb`` says how the rows of a persistent store lie in files, in place of Kafka Streams'
     ``rocksdb.config.setter``: a dict with some of ``compression`` (lz4, snappy, zstd, zlib or
     none; the default is lz4), ``block.size`` (4 KiB), ``bloom.bits`` (10 for each key; 0: none) and
@@ -43,7 +50,7 @@ class Materialized:
 
     Raises:
         TopologyError: an unknown setting of RocksDB, or a value that cannot be.
-        WrongTypeError: ``persistent`` or ``logged`` is neither True nor False.
+        WrongTypeError: ``persistent``, ``logged`` or ``headers`` is neither True nor False.
     """
 
     name: str | None = None
@@ -53,12 +60,14 @@ class Materialized:
     history: str | timedelta | int | None = None
     ttl: str | timedelta | int | None = None
     rocksdb: Mapping[str, object] | None = attrs.field(default=None, hash=False)
+    headers: bool = False
     #: What ``rocksdb`` says, checked.
     rocks: RocksChoice | None = attrs.field(init=False, repr=False)
 
     @rocks.default
     def _checked(self) -> RocksChoice | None:
-        for name, given in (("persistent", self.persistent), ("logged", self.logged)):
+        flags = ("persistent", self.persistent), ("logged", self.logged), ("headers", self.headers)
+        for name, given in flags:
             check_is(f"Materialized({name}=)", given, (bool,), "True or False")
         if self.rocksdb is None:
             return None
@@ -86,3 +95,12 @@ class Materialized:
 
 #: What ``store=`` takes: a name, or more.
 StoreLike: TypeAlias = str | Materialized | None
+
+
+def no_headers(store: str | None) -> str:
+    """The reason why a store cannot keep the headers of records."""
+    return (
+        f"store {store}: headers= is for rows by key and for tumbling, hopping and unlimited "
+        "windows; sessions, sliding windows, versions, buffers and joins of streams have several "
+        "records in a row, and global tables are read from their topic"
+    )

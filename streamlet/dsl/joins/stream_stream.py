@@ -11,7 +11,7 @@ from streamlet.dsl.graph.builder import Builder, Make, same_app
 from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
-from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.materialized import Materialized, StoreLike, no_headers
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamFace, StreamNode
 from streamlet.dsl.joins.joiner import Joiner
@@ -120,6 +120,8 @@ class _Join:
     ) -> StreamNode:
         """Add its nodes and stores, under the names that Kafka Streams gives them."""
         ttl_of(how, "records of a join expire with its windows")
+        if how.headers:
+            raise TopologyError(no_headers(how.name))
         if how.retention is not None:
             raise TopologyError(f"{call}: the windows say how long the stores keep records")
         if self.kind == "inner" and self.windows.interval_ms:

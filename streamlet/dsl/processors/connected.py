@@ -13,7 +13,7 @@ from streamlet.dsl.processors.forwarded import Forwarding, forwarding_of
 from streamlet.dsl.processors.processor import ProcessorContext
 from streamlet.dsl.processors.store_builders import MakeView
 from streamlet.dsl.processors.store_expiry import RecordTimes
-from streamlet.dsl.processors.store_views import count_dropped
+from streamlet.dsl.processors.store_view import count_dropped
 from streamlet.dsl.processors.suppliers import as_record, as_value
 from streamlet.state.rows import NO_TIME
 from streamlet.topology.operator import TaskContext

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.dsl.processors.store_faces import OperatorStore, face_of
+from streamlet.dsl.processors.store_view import StoreView
 from streamlet.dsl.processors.store_views import (
     KeyValueStore,
-    StoreView,
     TimestampedStore,
     VersionedKeyValueStore,
     seen_as,
@@ -158,6 +158,7 @@ class _QueriedEntries:
 
     get: Any = _by_key("get")
     timestamp: Any = _by_key("timestamp")
+    headers: Any = _by_key("headers")
     range: Any = _in_all("range", _by_bytes)
     reverse_range: Any = _in_all("reverse_range", _by_bytes, backward=True)
     approximate_num_entries: Any = _counted
@@ -181,6 +182,7 @@ class QueriedWindowStore(WindowStore[Any, Any]):
     """The windows of several tasks."""
 
     get: Any = _by_key("get", _key_of_window)
+    headers: Any = _by_key("headers", _key_of_window)
     range: Any = _in_all("range", _by_start)
     fetch: Any = _either("fetch", (2, 3), _by_start)
     backward_fetch: Any = _either("backward_fetch", (2, 3), _by_start, backward=True)

@@ -22,6 +22,10 @@ class RowsByKey(Protocol):
         """Set the value of a key and the time of its row, ms, or delete it with None."""
         ...
 
+    def ckeys(self, keys: list[Any]) -> list[Any]:
+        """The cache keys of record keys."""
+        ...
+
     def timestamp(self, key: Any) -> int | None:
         """The time of a key's row, ms; None if there is none."""
         ...

@@ -17,9 +17,9 @@ from streamlet.dsl.graph.row_expiry import timers_of
 from streamlet.dsl.graph.versioned_stores import table_store
 from streamlet.dsl.processors.custom_stores import LruStore, MakeStore, object_of
 from streamlet.dsl.processors.store_expiry import StoreExpiry
+from streamlet.dsl.processors.store_view import StoreView
 from streamlet.dsl.processors.store_views import (
     KeyValueStore,
-    StoreView,
     TimestampedStore,
     VersionedKeyValueStore,
 )
@@ -85,7 +85,7 @@ class StoreBuilder(Generic[S]):
     def added(self, builder: Builder) -> StoreSpec:
         """Add it to a topology."""
         for name in self.names[1:]:
-            how = attrs.evolve(self.how, name=name)
+            how = attrs.evolve(self.how, name=name, headers=False)
             builder.store(how, "", self.key, timer_rows(), timers=True)
         if self.type not in ("window", "session"):
             call = f"{self.type} store {self.name!r}"
@@ -179,18 +179,19 @@ def key_value_store(
     persistent: bool = True,
     logged: bool = True,
     ttl: Duration | None = None,
+    headers: bool = False,
 ) -> StoreBuilder[KeyValueStore[K, V]]:
     """A store of values by key: ``KeyValueStore``.
 
-    ``persistent`` and ``logged`` as of ``Materialized``. With ``ttl`` an entry is not shown any
-    more once stream time is so far past that at which it was put, and deleted later; then there is
-    a second store, ``NAME-ttl``. Stream time is the highest timestamp of the records that the
-    processors of the store were given, kept over restarts.
+    ``persistent``, ``logged`` and ``headers`` as of ``Materialized``. With ``ttl`` an entry is not
+    shown any more once stream time is so far past that at which it was put, and deleted later; then
+    there is a second store, ``NAME-ttl``. Stream time is the highest timestamp of the records that
+    the processors of the store were given, kept over restarts.
 
     Raises:
         TopologyError: there is no serde for the types.
     """
-    how = Materialized(name, persistent, logged)
+    how = Materialized(name, persistent, logged, headers=headers)
     return _expiring(_built("key_value_store", "key-value", how, key, value), ttl)
 
 
@@ -203,17 +204,18 @@ def timestamped_store(
     persistent: bool = True,
     logged: bool = True,
     ttl: Duration | None = None,
+    headers: bool = False,
 ) -> StoreBuilder[TimestampedStore[K, V]]:
     """A store of values with timestamps by key: ``TimestampedStore``.
 
-    ``persistent`` and ``logged`` as of ``Materialized``. With ``ttl`` an entry is not shown any
-    more once stream time is so far past its timestamp, and deleted later; then there is a second
-    store, ``NAME-ttl``. Stream time is as of ``key_value_store``.
+    ``persistent``, ``logged`` and ``headers`` as of ``Materialized``. With ``ttl`` an entry is not
+    shown any more once stream time is so far past its timestamp, and deleted later; then there is a
+    second store, ``NAME-ttl``. Stream time is as of ``key_value_store``.
 
     Raises:
         TopologyError: there is no serde for the types.
     """
-    how = Materialized(name, persistent, logged)
+    how = Materialized(name, persistent, logged, headers=headers)
     return _expiring(_built("timestamped_store", "timestamped", how, key, value), ttl)
 
 

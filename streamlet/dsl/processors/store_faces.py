@@ -9,7 +9,8 @@ import attrs
 
 from streamlet.dsl.graph.row_expiry import timers_of
 from streamlet.dsl.processors.store_expiry import StoreExpiry
-from streamlet.dsl.processors.store_views import KeyValueStore, StoreView, VersionedKeyValueStore
+from streamlet.dsl.processors.store_view import StoreView
+from streamlet.dsl.processors.store_views import KeyValueStore, VersionedKeyValueStore
 from streamlet.dsl.processors.window_views import window_view
 from streamlet.state.rows import NO_TIME
 from streamlet.topology.nodes import StoreSpec

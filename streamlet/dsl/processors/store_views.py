@@ -9,19 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_origin, overload
 
-from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.processors.record import checked_time
 from streamlet.dsl.processors.rows_by_key import RowsByKey
-from streamlet.dsl.processors.store_expiry import StoreExpiry
-from streamlet.errors import TopologyError
-from streamlet.logs import get_logger
-from streamlet.serdes import Serde, SerdeLike
+from streamlet.dsl.processors.store_view import StoreView
+from streamlet.kafka.ports import Headers
+from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.rows import NO_TIME
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
-
-log = get_logger(__name__)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -33,95 +29,6 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
     value: V
     timestamp: int
-
-
-class StoreView:
-    """The part that the views of all stores share.
-
-    Args:
-        store: of the task.
-        value: serde of its values.
-        read_only: why it can only be read; empty: processors may write it.
-        expiry: of its entries; None: they never expire.
-        of_table: true of a table's rows, which are seen with their times or without.
-    """
-
-    _store: Any
-
-    def __init__(
-        self,
-        store: Any,
-        value: Serde[Any],
-        read_only: str = "",
-        expiry: StoreExpiry | None = None,
-        *,
-        of_table: bool = False,
-    ) -> None:
-        self._store, self._value, self._read_only, self._expiry = store, value, read_only, expiry
-        self._of_table = of_table
-        self._check, self._copy = accepting(value), copier(value)
-        self._dropped: Callable[[int], None] | None = None
-        self._warned = False
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        name: str = self._store.name
-        return name
-
-    def _drop(self, what: str) -> None:
-        """Count an entry that is too old to be stored, and warn once."""
-        if self._dropped is not None:
-            self._dropped(1)
-        if not self._warned:
-            self._warned = True
-            log.warning("store %s: %s has expired and is not put; all are counted", self.name, what)
-
-    def _key(self, key: Any) -> Any:
-        if key is None:
-            raise TypeError(f"store {self.name}: a key cannot be None")
-        return key
-
-    def _stored(self, value: Any) -> Any:
-        """A value to store: checked, and a copy if it can change.
-
-        Raises:
-            SerdeError: the serde refuses it.
-            TopologyError: the store can only be read.
-        """
-        if self._read_only:
-            raise TopologyError(f"store {self.name} can only be read: {self._read_only}")
-        self._check(value)
-        return value if self._copy is None else self._copy(value)
-
-    def _get(self, key: Any) -> Any:
-        """The stored value of a key, unless it has expired."""
-        return None if self._expired(self._key(key)) else self._store.get(key)
-
-    def _put(self, key: Any, value: Any, time: int) -> None:
-        value = self._stored(value)
-        self._store.put(self._key(key), value, NO_TIME if value is None else time)
-        if self._expiry is not None and value is not None:
-            self._expiry.put(key, time)
-
-    def _shown(self, found: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, Any]]:
-        """The entries that have not expired."""
-        if self._expiry is None:
-            return found
-        self._expiry.now()  # noted also where there is no entry
-        return ((key, value) for key, value in found if not self._expired(key))
-
-    def _expired(self, key: Any) -> bool:
-        return self._expiry is not None and not self._expiry.shows(key)
-
-    def _read(self, value: Any) -> Any:
-        return value if self._copy is None else self._copy(value)
-
-
-def count_dropped(store: object, dropped: Callable[[int], None]) -> None:
-    """Tell ``dropped`` how many entries were too old to be put; only stores of ours count them."""
-    if isinstance(store, StoreView):
-        store._dropped = dropped
 
 
 class _EntriesView(StoreView):
@@ -152,6 +59,19 @@ class _EntriesView(StoreView):
     def timestamp(self, key: Any) -> int | None:
         """The time of a key's value, ms since the epoch; None if there is none."""
         return None if self._get(key) is None else self._store.timestamp(key)
+
+    def headers(self, key: Any) -> Headers:
+        """The headers of the record that changed a key's row last, as pairs of name and bytes.
+
+        None for a key without a row. Those of traces and of streamlet itself are left out.
+
+        Raises:
+            InvalidStateStoreError: the store keeps no headers (``Materialized(headers=True)``).
+        """
+        if self._get(key) is None and self.keeps_headers:
+            return ()
+        (ckey,) = self._store.ckeys([self._key(key)])
+        return self._headers(ckey)
 
     def approximate_num_entries(self) -> int:
         """The number of entries, for which all of them are read."""

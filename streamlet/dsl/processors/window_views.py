@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 from streamlet.dsl.processors.record import checked_time
-from streamlet.dsl.processors.store_views import StoreView
+from streamlet.dsl.processors.store_view import StoreView
+from streamlet.kafka.ports import Headers
 from streamlet.serdes import Serde
 from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
@@ -152,6 +153,18 @@ class WindowStore(_WindowsView, Generic[K, V]):
             (ckey,) = store.ckeys([key])
             there = _items(store, ckey, start, start)
             _replace(store, key, start, there[-1][1] + 1 if there else 0, stored)
+
+    def headers(self, window: Windowed[K]) -> Headers:
+        """The headers of the record that changed a window last, as pairs of name and bytes.
+
+        None for a window that is not there. Those of traces and of streamlet itself are left out.
+
+        Raises:
+            InvalidStateStoreError: the store keeps no headers (``Materialized(headers=True)``).
+        """
+        if self.get(window) is None and self.keeps_headers:
+            return ()
+        return self._headers(self._store.reads.row(window.key, window.start))
 
     @overload
     def fetch(self, key: K, start: int, /) -> V | None: ...

@@ -87,6 +87,12 @@ REFUSALS: Mapping[str, Refusal] = {
         f"{_NATIVE}, or put into the value what the function needs",
         "`with_context()`, a parameter of type `RecordContext`",
     ),
+    "headed": Refusal(
+        "stores that keep headers",
+        "where headers are not read",
+        f"{_NATIVE}, or leave headers= out of Materialized",
+        "`Materialized(headers=True)`",
+    ),
     "uncaught": Refusal(
         "handlers of errors that end a worker",
         "which tries a task again itself, and then ends the query with the error",
@@ -280,6 +286,9 @@ def check_topology(topology: Topology) -> None:
         "punctuators": [node.name for node in processors if node.timed == "with punctuators"],
         "clock": [node.name for node in processors if node.timed == "by the clock"],
         "patterns": list(topology.patterns),
+        "headed": [
+            spec.name for part in topology.subtopologies for spec in part.stores if spec.headers
+        ],
         "durations": [
             topic
             for source in sources

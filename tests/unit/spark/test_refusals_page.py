@@ -113,6 +113,7 @@ PROGRAMS: dict[str, Callable[[Program], Any]] = {
     "punctuators": lambda one: one.stream.process(Scheduled).to("out", key=str, value=str),
     "clock": lambda one: final(one.stream),
     "contexts": lambda one: one.stream.peek(sl.with_context(lambda k, v, c: None)).to("out"),
+    "headed": lambda one: one.stream.group_by_key().count(store=sl.Materialized("n", headers=True)),
     "uncaught": uncaught,
     "optimization": with_settings(topology_optimization="all"),
     "guarantee": with_settings(processing_guarantee="exactly_once"),

@@ -44,6 +44,7 @@ class Spec:
     ttl_ms: int | None = None
     groups: bool = False
     rocks: RocksChoice | None = None
+    headers: bool = False
 
 
 def changelog(store: str, partition: int = 0) -> TopicPartition:

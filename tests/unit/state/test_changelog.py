@@ -207,7 +207,7 @@ def test_long_runs_of_one_flush_come_out_whole() -> None:
 
 
 def test_a_source_topic_is_read_as_it_is_but_for_null_keys() -> None:
-    r = PlainReader(lambda keys, values, times: (keys, rows_of(values, times)))
+    r = PlainReader(lambda keys, values, times, _: (keys, rows_of(values, times)))
     one, two = bytes(7) + b"\x081", bytes(7) + b"\x092"
     assert r.read([0, 1], [b"a", b"b"], [b"1", None], None, [7, 7]) == ([b"a", b"b"], [one, None])
     assert r.read([2, 3], [None, b"b"], [b"1", b"2"], None, [7, 8]) == ([b"b"], [two])
@@ -215,7 +215,7 @@ def test_a_source_topic_is_read_as_it_is_but_for_null_keys() -> None:
 
 
 def test_a_source_topic_is_read_as_far_as_its_table_took_it() -> None:
-    r = PlainReader(lambda keys, values, times: (keys[:1], values[:1]))
+    r = PlainReader(lambda keys, values, times, _: (keys[:1], values[:1]))
     assert r.read([0, 1, 2], [None, b"a", b"b"], [b"1", b"2", b"3"], None) == ([b"a"], [b"2"])
 
 

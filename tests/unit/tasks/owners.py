@@ -110,7 +110,7 @@ class Owner:
         self.holds: list[int | None] = []
         clock = self.clock = ManualClock(1_000)
         admin = MemoryAdmin(world.log)
-        self.source = MemorySource(world.log, headers=tracing.kept is not None)
+        self.source = MemorySource(world.log, headers=True)
         self.sink = MemorySink(world.log, hold=True)
         delivery = ChangelogDelivery(
             *(self.sink, admin, clock), open_source=self._open_source, read_timeout_ms=100

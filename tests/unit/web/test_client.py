@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from operator import methodcaller
 from typing import Any
 
@@ -12,15 +13,16 @@ import streamlet as sl
 from streamlet.errors import ConfigError, TopologyError
 from streamlet.state.query_errors import (
     InvalidQueryError,
+    InvalidStateStoreError,
     StateStoreMigratedError,
     UnauthorizedError,
     UnknownStateStoreError,
 )
 from streamlet.types import TopicPartition
 from streamlet.web.client import StoreClient
-from tests.unit.queries.served import Serving, filled
+from tests.unit.queries.served import Serving, filled, serving
 from tests.unit.queries.test_local_stores import KEYS
-from tests.unit.web.served import answering, server_of
+from tests.unit.web.served import answering, get, server_of
 from tests.unit.web.test_server import TOKEN
 
 pytest.importorskip("aiohttp")
@@ -95,6 +97,41 @@ def test_single_windows_and_sessions_are_found(made: Serving, client: Any) -> No
     sessions = client.store("sessions", sl.SessionStore[str, int])
     session, value = next(sessions.all())
     assert sessions.fetch_session(*session) == value == sessions.get(session)
+
+
+def test_the_headers_of_rows_are_in_all_answers() -> None:
+    """Of keys and windows, in the process, over HTTP and by the client; names are only text."""
+    app = sl.App("headed")
+    stream = app.stream("in", key=str, value=int).group_by_key()
+    stream.count(store=sl.Materialized("counts", headers=True))
+    hours = stream.windowed_by(sl.tumbling("1h"))
+    hours.count(store=sl.Materialized("hours", headers=True))
+    stream.count(store="plain")
+    heads = [("id", b"7"), ("</script>\u202e", b"\xff\0"), ("none", None), ("traceparent", b"t")]
+    made = serving(app, {"in": 3})
+    with made.driver:
+        made.driver.pipe_input("in", "a", 1, 1_000, headers=heads)
+        made.driver.pipe_input("in", "b", 1, 1_000)
+        made.serve()
+        whole, window = tuple(heads[:3]), sl.Windowed("a", 0, 3_600_000)
+        with server_of(made.served) as server:
+            shown = [["id", "Nw=="], [heads[1][0], "/wA="], ["none", None]]
+            assert get(server, "/stores/counts/a").found["headers"] == shown
+            for path in ("/stores/counts", "/stores/hours"):
+                entries = get(server, path).found["entries"]
+                assert [one["headers"] for one in entries] == [shown, []]
+            (hour,) = get(server, "/stores/hours/a/windows").found["entries"]
+            assert hour["headers"] == shown
+            assert "headers" not in get(server, "/stores/plain/a").found
+            client = sl.connect(server.url)
+            for of in (client.store, partial(made.store, timeout_ms=60_000)):
+                counts = of("counts", sl.KeyValueStore[str, int])
+                assert [counts.headers(key) for key in "abx"] == [whole, (), ()]
+                hours = of("hours", sl.WindowStore[str, int])
+                assert hours.headers(window) == whole
+                assert hours.headers(sl.Windowed("a", 3_600_000, 7_200_000)) == ()
+                with pytest.raises(InvalidStateStoreError, match="headers=True"):
+                    of("plain", sl.KeyValueStore[str, int]).headers("a")
 
 
 def test_it_says_what_it_cannot_do(client: Any) -> None:
