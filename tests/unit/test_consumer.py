@@ -26,9 +26,9 @@ from streamlet.errors import (
 )
 from streamlet.rebalance.values import NeedMetadata
 from streamlet.testing.coordinator import FakeCoordinator
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import TopicPartition
 from tests.coordinator_transport import FakeCluster
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 
 CLOCK = SystemClock()
 WAIT_MS = 300_000

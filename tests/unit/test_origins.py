@@ -20,8 +20,8 @@ from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.runtime.catalog import prepare_topics
 from streamlet.testing import TopologyTestDriver
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog
 
 IN, OTHER = TopicPartition("in", 3), TopicPartition("other", 0)
 SOURCE = f"{source_of(IN):08x}"

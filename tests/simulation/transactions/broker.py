@@ -17,9 +17,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streamlet.coordinator.messages import Committed
 from streamlet.kafka.ports import Headers
+from streamlet.testing.memory_log import MemoryLog, StoredRecord
+from streamlet.testing.memory_ports import MemoryAdmin
 from streamlet.types import TopicPartition
-from tests.memory_log import MemoryLog, StoredRecord
-from tests.memory_ports import MemoryAdmin
 
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
 _FENCED = KafkaError.INVALID_PRODUCER_EPOCH

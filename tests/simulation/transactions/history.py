@@ -16,8 +16,8 @@ from streamlet.errors import NotFoundError, StreamletError
 from streamlet.kafka.transactions import abort_open
 from streamlet.tasks.opening import changelogs_of
 from streamlet.testing import TopologyTestDriver
+from streamlet.testing.memory_log import MemoryLog, StoredRecord
 from streamlet.types import TaskId, TopicPartition
-from tests.memory_log import MemoryLog, StoredRecord
 from tests.simulation.transactions.broker import Broker, KilledError, TransactionProducer
 from tests.simulation.transactions.owner import (
     INPUT,

@@ -33,9 +33,9 @@ from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
 from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.tasks.transactional_commit import TransactionalCommit
+from streamlet.testing.memory_ports import MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
-from tests.memory_ports import MemorySource
 from tests.simulation.transactions.broker import Broker, CommittedLog, TransactionAdmin
 from tests.unit.tasks.inline import InlineRunner, step_all
 

@@ -13,7 +13,7 @@ from streamlet.admin.dead_members import DeadMembers
 from streamlet.coordinator.events import FailureKind
 from streamlet.coordinator.messages import Answer, LeaveGroup, LeaveGroupAnswer, Request
 from streamlet.coordinator.ports import TransportError
-from tests.memory_ports import MemoryAdmin, MemoryLog
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from tests.windows import window
 
 WAIT_S = 300.0

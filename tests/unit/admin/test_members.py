@@ -30,9 +30,9 @@ from streamlet.coordinator.messages import Answer, GroupDescription, MemberDescr
 from streamlet.errors import BrokerError, NotFoundError
 from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.rebalance.wire import encode_assignment, encode_subscription
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.types import TaskId
 from tests.futures import done
-from tests.memory_ports import MemoryAdmin, MemoryLog
 
 T00, T01 = TaskId(0, 0), TaskId(0, 1)
 

@@ -17,8 +17,8 @@ from streamlet.control.values import Mark, ResetEpoch
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, TopologyError
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 
 APP = "flights"
 TOPIC = "flights-streamlet-control"

@@ -11,8 +11,8 @@ from streamlet.clock import ManualClock
 from streamlet.errors import OutOfRangeError, TimedOutError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.kafka.reading import read_until
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 
 WHERE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -15,8 +15,8 @@ from streamlet.letters.handled import Handled
 from streamlet.letters.letter import REPLAYED, LetterFilter
 from streamlet.letters.replay import DeadLetters, ReplayResult
 from streamlet.processing.policy import reason_headers
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 
 EVERY = LetterFilter()
 INTERNAL = "shop-x-repartition"

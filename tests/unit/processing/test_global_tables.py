@@ -15,8 +15,8 @@ from streamlet.errors import MissingTopicError, ProcessingError, StateLockedErro
 from streamlet.processing import global_tables
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.policy import ErrorPolicy
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from tests.unit.dsl.deployments import RAW, TYPES
 
 DAY = 86_400_000

@@ -33,10 +33,10 @@ from streamlet.reset.reset import Reset
 from streamlet.reset.start import StartPosition
 from streamlet.state.changelog import encode_column
 from streamlet.state.entries import CommitEntry
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import StateNumber, TopicPartition
 from tests.futures import done
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 
 COUNTS = "words-counts-changelog"
 BETWEEN = "words-KSTREAM-AGGREGATE-STATE-STORE-between-repartition"

@@ -29,10 +29,10 @@ from streamlet.kafka.ports import NewTopic
 from streamlet.reset.plan import ResetPlan
 from streamlet.reset.start import StartPosition
 from streamlet.state.directory import FolderLock, StateDirectory
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import TIME_CONFIG
 from streamlet.types import NO_STATE, TaskId, TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog
 from tests.unit.reset.scene import (
     BETWEEN,
     COUNTS,

@@ -30,10 +30,10 @@ from streamlet.tasks.meters import Meters
 from streamlet.tasks.open_task import RestoreProgress
 from streamlet.tasks.opening import TaskOpener
 from streamlet.testing.coordinator import FakeCoordinator
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
 from tests.coordinator_transport import FakeCluster
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 
 CLOCK = SystemClock()
 PARTITIONS = 4

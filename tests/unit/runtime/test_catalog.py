@@ -12,9 +12,9 @@ from streamlet.config import Settings
 from streamlet.dsl.windowing.definitions import tumbling
 from streamlet.errors import BrokerError, StateMismatchError, TopologyError, UnreachableError
 from streamlet.runtime.catalog import MOST_REPORTED, Catalog
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog
 
 SETTINGS = Settings.load(overrides=["metadata.max.age.ms=10"])
 

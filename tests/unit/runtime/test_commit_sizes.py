@@ -9,8 +9,8 @@ from streamlet.config import Settings
 from streamlet.errors import TopologyError
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.commit_sizes import check_commits
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.topology.graph import Topology
-from tests.memory_ports import MemoryAdmin, MemoryLog
 
 SETTINGS = Settings.load()
 COUNTS = {"in": 128}

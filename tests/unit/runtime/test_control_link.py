@@ -28,7 +28,7 @@ from streamlet.runtime.control_link import (
     MEMBER_GONE_MS,
     ControlLink,
 )
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 
 APP = "app"
 ME, OTHER = MemberKey("p1", 0), MemberKey("p2", 0)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from streamlet.app import App
+from streamlet.testing.memory_ports import MemorySink
 from streamlet.topology.graph import Topology
-from tests.memory_ports import MemorySink
 from tests.unit.runtime.members import PARTITIONS, Group, wait_for
 
 KEYS = 40

@@ -7,7 +7,7 @@ import pytest
 from streamlet import App
 from streamlet.config import Settings
 from streamlet.runtime.catalog import Catalog
-from tests.memory_ports import MemoryAdmin, MemoryLog
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 
 
 def test_outputs_that_are_missing_are_named_once_at_the_start(

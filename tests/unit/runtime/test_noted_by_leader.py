@@ -7,7 +7,7 @@ import attrs
 from streamlet.control.values import ChangelogTypes, Description
 from streamlet.kafka.ports import NewTopic
 from streamlet.runtime.control_link import TYPES_MS
-from tests.memory_ports import MemoryAdmin
+from streamlet.testing.memory_ports import MemoryAdmin
 from tests.unit.runtime.test_control_link import APP, COUNTS, ME, Bench, group
 
 DESCRIBED = Description("h-0", "1.0", {"application": APP}, {"text": "Topologies:"})

@@ -12,9 +12,9 @@ import streamlet as sl
 from streamlet.config import Settings
 from streamlet.errors import PositionsMismatchError
 from streamlet.processing.policy import ErrorPolicy
+from streamlet.testing.memory_ports import MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
-from tests.memory_ports import MemorySource
 from tests.unit.runtime.members import PARTITIONS, Group, Member, wait_for
 
 WORDS = TopicPartition("words", 0)

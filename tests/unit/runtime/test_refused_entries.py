@@ -9,9 +9,9 @@ import pytest
 import streamlet as sl
 from streamlet.errors import ProcessingError
 from streamlet.processing.policy import ErrorPolicy
+from streamlet.testing.memory_ports import MemorySink
 from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemorySink
 from tests.unit.runtime.members import Group, wait_for
 
 BAD = b"bad"

@@ -9,8 +9,8 @@ import pytest
 
 from streamlet.app import App
 from streamlet.coordinator.messages import OffsetFetch
+from streamlet.testing.memory_ports import MemorySink
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemorySink
 from tests.unit.runtime.members import PARTITIONS, Group, wait_for
 from tests.unit.runtime.test_task_manager import running
 from tests.unit.runtime.test_unequal_inputs import MORE, delete, group_over, merging

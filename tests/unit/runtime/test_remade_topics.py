@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from streamlet.errors import TopologyError
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.topology.internal_topics import CHANGELOG_CONFIG, REPARTITION_CONFIG
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog
 from tests.unit.runtime.test_catalog import prepared, regrouped, stateful
 
 CHANGELOG = "app-counts-changelog"

@@ -11,10 +11,10 @@ import pytest
 from streamlet.app import App
 from streamlet.coordinator.messages import OffsetFetch
 from streamlet.testing.coordinator import FakeCoordinator
+from streamlet.testing.memory_ports import MemoryLog
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
 from tests.coordinator_transport import FakeCluster
-from tests.memory_ports import MemoryLog
 from tests.unit.runtime.members import CLOCK, PARTITIONS, Group, wait_for
 from tests.unit.runtime.test_task_manager import running
 

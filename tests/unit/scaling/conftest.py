@@ -8,7 +8,7 @@ import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.control.topic import prepare_control
-from tests.memory_ports import MemoryAdmin, MemoryLog
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from tests.unit.scaling.scene import Coordinator, Scene
 
 

@@ -23,8 +23,8 @@ from streamlet.coordinator.messages import (
     Request,
 )
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from tests.unit.scaling.group import member
 
 THREE = (member("h1", "0_0"), member("h2", "0_1"), member("h3", "0_2"))

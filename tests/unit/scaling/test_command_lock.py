@@ -13,7 +13,7 @@ from streamlet.control.topic import ControlTopic, prepare_control
 from streamlet.control.values import Command, Mark
 from streamlet.errors import DeliveryError, RefusedError
 from streamlet.scaling.command_lock import DEAD_MS, command_lock
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 
 
 class Clocked(ManualClock):

@@ -17,8 +17,8 @@ from streamlet.errors import (
     TimedOutError,
 )
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest, cancel
+from streamlet.testing.memory_ports import MemoryAdmin
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin
 from tests.unit.scaling.group import ids, member
 from tests.unit.scaling.scene import Scene
 

@@ -15,8 +15,8 @@ from streamlet.errors import DeliveryError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.task import Task
 from streamlet.state.task_state import TaskState
+from streamlet.testing.memory_ports import MemorySink
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemorySink
 from tests.unit.tasks.expiring import hosts_of
 from tests.unit.tasks.owners import INPUT, TASK, Owner, World
 

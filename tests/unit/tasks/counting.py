@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamlet.testing.memory_ports import MemorySource
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemorySource
 
 
 class CountingSource(MemorySource):

@@ -29,9 +29,9 @@ from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.opening import TaskOpener
 from streamlet.tasks.target import Target
+from streamlet.testing.memory_ports import MemoryAdmin, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin, MemorySink, MemorySource
 from tests.unit.tasks.owners import CHANGELOG, INPUT, TASK, Owner, World
 
 Shown = tuple[dict[Windowed[str], int], WindowProgress, dict[Windowed[str], int]]

@@ -12,7 +12,7 @@ from streamlet.tasks.opening import TaskOpener
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
 from streamlet.tasks.task_events import CopyFailed, Restored, RestoreFailed
-from tests.memory_ports import MemoryLog, MemorySource
+from streamlet.testing.memory_ports import MemoryLog, MemorySource
 
 
 class InlineRunner:

@@ -8,9 +8,9 @@ from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.kafka.ports import Admin
 from streamlet.tasks.targets import CommittedPositions, Targets
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 
 
 def targets_over(

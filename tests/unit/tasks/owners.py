@@ -30,10 +30,10 @@ from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.opening import TaskOpener
 from streamlet.tasks.task_record import TaskStage
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.tracing.off import NoTracing
 from streamlet.types import TaskId, TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from tests.unit.tasks.inline import inline_updater, step_all
 from tests.unit.tasks.logs import targets_over
 

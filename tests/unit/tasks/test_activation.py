@@ -32,8 +32,8 @@ from streamlet.tasks.opening import REOPEN_MS, TaskOpener
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.target import Target
 from streamlet.tasks.task_events import CopyFailed, Restored, RestoreFailed
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.types import StateNumber, TaskId, TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog
 from tests.unit.tasks.inline import inline_updater, step_all
 from tests.unit.tasks.logs import targets_over
 

@@ -21,8 +21,8 @@ from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import PREFERRED_RECORDS, StoreChangelogReader
 from streamlet.tasks.open_task import OpenTask, RestoreProgress
 from streamlet.tasks.target import Target
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 from tests.unit.state.support import Spec, changelog
 from tests.unit.tasks.counting import CountingSource
 

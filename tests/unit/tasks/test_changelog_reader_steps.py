@@ -11,8 +11,8 @@ from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import GENTLE_POLLS, GENTLE_RECORDS, StoreChangelogReader
 from streamlet.tasks.open_task import OpenTask
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 from tests.unit.state.support import Spec
 from tests.unit.tasks.test_changelog_reader import S0, T0, World, number
 

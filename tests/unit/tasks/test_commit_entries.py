@@ -9,8 +9,8 @@ import pytest
 
 from streamlet.state import entries
 from streamlet.state.entries import ENTRY_HEADER, CommitEntry
+from streamlet.testing.memory_ports import MemorySource
 from streamlet.types import NO_STATE
-from tests.memory_ports import MemorySource
 from tests.unit.tasks.owners import CHANGELOG, Owner, World
 
 

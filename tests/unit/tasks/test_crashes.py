@@ -30,8 +30,8 @@ from streamlet.tasks.commit import MOVES, CommitPhase
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_port import Settled
 from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from tests.unit.tasks.owners import CHANGELOG, INPUT, TASK, Owner, World, fold
 
 

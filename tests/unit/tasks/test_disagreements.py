@@ -22,8 +22,8 @@ from streamlet.errors import (
     MissingTopicError,
     PositionsMismatchError,
 )
+from streamlet.testing.memory_ports import MemoryAdmin
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin
 from tests.unit.tasks.owners import CHANGELOG, INPUT, Owner, World, fold
 from tests.unit.tasks.test_crashes import live
 

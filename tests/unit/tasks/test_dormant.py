@@ -9,8 +9,8 @@ from streamlet.errors import UnreachableError
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.dormant import dormant_copies
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.types import StateNumber, TaskId, TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog
 from tests.unit.state.support import Spec, changelog
 
 

@@ -14,8 +14,8 @@ from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.target import Target
 from streamlet.tasks.targets import _name_unreadable
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import StateNumber, TaskId
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from tests.unit.state.support import Spec, changelog
 
 TASK, LOG = TaskId(0, 0), changelog("s", 0)

@@ -23,9 +23,9 @@ from streamlet.processing.task import Task
 from streamlet.state import join_store
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.target import Target
+from streamlet.testing.memory_ports import MemorySink
 from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemorySink
 from tests.unit.tasks.expiring import hosts_of
 from tests.unit.tasks.owners import INPUT, TASK, Owner, World
 

@@ -6,8 +6,8 @@ import pytest
 
 from streamlet.tasks import task_registry as module
 from streamlet.tasks.task_registry import Prefetcher, from_offset
+from streamlet.testing.memory_ports import MemoryLog, MemorySource
 from streamlet.types import TaskId, TopicPartition
-from tests.memory_ports import MemoryLog, MemorySource
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
 A0, B0, A1 = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("a", 1)

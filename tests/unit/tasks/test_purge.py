@@ -8,8 +8,8 @@ from typing import Any, cast
 from streamlet.state.drained import Drained
 from streamlet.tasks.commit_loop import Purge
 from streamlet.tasks.commit_port import TaskCommit
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.types import StateNumber, TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog
 
 #: Between deletions.
 INTERVAL_MS = 30_000

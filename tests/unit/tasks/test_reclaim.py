@@ -48,8 +48,8 @@ from streamlet.tasks.task_events import (
 )
 from streamlet.tasks.task_record import TaskStage, Unit
 from streamlet.tasks.task_registry import TaskRegistry
+from streamlet.testing.memory_ports import MemoryLog, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition
-from tests.memory_ports import MemoryLog, MemorySource
 from tests.unit.tasks.test_manager_rules import NOTHING, By, T, U, mark, owner
 from tests.unit.tasks.test_task_registry import running
 

@@ -8,8 +8,8 @@ import streamlet as sl
 from streamlet.config import Settings
 from streamlet.errors import BrokerError, TopologyError
 from streamlet.tasks.start import LogRanges, input_ranges
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog
 
 NOW_MS = 1_700_000_000_000
 

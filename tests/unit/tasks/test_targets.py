@@ -20,9 +20,9 @@ from streamlet.state.entries import CommitEntry
 from streamlet.tasks.mismatch import Mismatch, at_the_end, begun_anew, continued, judge
 from streamlet.tasks.start import InputRange
 from streamlet.tasks.target import Target
+from streamlet.testing.memory_log import MemoryLog
+from streamlet.testing.memory_ports import MemoryAdmin
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
-from tests.memory_log import MemoryLog
-from tests.memory_ports import MemoryAdmin
 from tests.unit.tasks.logs import targets_over
 
 IN = TopicPartition("in", 0)

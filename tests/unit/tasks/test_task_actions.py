@@ -31,8 +31,8 @@ from streamlet.tasks.task_actions import TaskActions
 from streamlet.tasks.task_events import HandoverRules, TaskClaimed, TaskEvent, TaskRunning
 from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.tasks.task_registry import TaskRegistry
+from streamlet.testing.memory_ports import MemoryLog, MemorySource
 from streamlet.types import TaskId
-from tests.memory_ports import MemoryLog, MemorySource
 
 T, U = TaskId(0, 1), TaskId(0, 2)
 

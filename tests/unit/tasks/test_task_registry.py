@@ -9,8 +9,8 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.input_bound import InputBound
 from streamlet.tasks.task_record import OpeningStage, TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
+from streamlet.testing.memory_ports import MemoryLog
 from streamlet.types import NO_STATE, TaskId, TopicPartition
-from tests.memory_ports import MemoryLog
 from tests.unit.tasks.counting import CountingSource
 
 #: One input, no store.

@@ -17,8 +17,8 @@ from streamlet.processing.edges.held_writer import HeldWriter
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.task_record import Unit, UnitStage
 from streamlet.tasks.transactional_commit import TransactionalCommit
+from streamlet.testing.memory_ports import MemoryAdmin
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin
 from tests.unit.tasks.owners import INPUT, TASK, Owner, World, fold
 
 

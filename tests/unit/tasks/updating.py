@@ -24,8 +24,8 @@ from streamlet.tasks.open_task import RestoreProgress
 from streamlet.tasks.opening import TaskOpener
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.task_events import CopyEvent, Restored
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySource
 from tests.unit.runtime.members import CHANGELOG, PARTITIONS, counting, wait_for
 from tests.unit.tasks.logs import targets_over
 

@@ -5,8 +5,8 @@ import pytest
 from streamlet.errors import BrokerError, DeliveryError, MissingTopicError
 from streamlet.kafka.murmur2 import murmur2
 from streamlet.kafka.ports import Admin, NewTopic, RecordSink, RecordSource
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -31,13 +31,13 @@ from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.kafka.ports import TopicInfo
 from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.rebalance.wire import encode_assignment, encode_subscription
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.tools.command import Common
 from streamlet.tools.output import CommandOutput
 from streamlet.tools.status import look_on, look_once
 from streamlet.tools.status_view import view
 from streamlet.types import TaskId, TopicPartition
 from tests.futures import done
-from tests.memory_ports import MemoryAdmin, MemoryLog
 from tests.windows import window
 
 MEMBER = MemberDescription(

@@ -12,8 +12,8 @@ from streamlet.admin.status_look import StatusLook
 from streamlet.control.values import MemberProgress
 from streamlet.control.view import ControlView
 from streamlet.coordinator.messages import Committed
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.types import TopicPartition
-from tests.memory_ports import MemoryAdmin, MemoryLog
 from tests.unit.tools.test_status_command import (
     MEMBER,
     Coordinator,

@@ -20,9 +20,9 @@ from streamlet.errors import UnreachableError
 from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.runtime.metrics.advisor import Advisor
+from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.types import TaskId
 from tests.futures import done
-from tests.memory_ports import MemoryAdmin, MemoryLog
 from tests.unit.runtime.members import wait_for
 from tests.windows import window
 

@@ -12,9 +12,9 @@ from streamlet.errors import DeliveryError, MissingTopicError, OutOfRangeError
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
 from streamlet.testing.assigned import AssignedPartitions
+from streamlet.testing.memory_log import MemoryLog as MemoryLog
+from streamlet.testing.memory_log import StoredRecord as StoredRecord
 from streamlet.types import TopicPartition
-from tests.memory_log import MemoryLog as MemoryLog
-from tests.memory_log import StoredRecord as StoredRecord
 
 
 class MemorySource(AssignedPartitions):
