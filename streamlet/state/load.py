@@ -8,28 +8,15 @@ happens; the loader's caller bounds it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from streamlet.kafka.ports import Headers
 from streamlet.state.backing import Columns
 from streamlet.state.row_headers import RowHeaders
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
-
-class LoadTarget(Protocol):
-    """The part of ``TaskState`` that the loader uses."""
-
-    def load(
-        self,
-        columns: Columns,
-        partition: TopicPartition,
-        position: int,
-        epoch: int,
-        at_ms: int | None,
-        newest: StateNumber,
-    ) -> None:
-        """Write a chunk and the position behind it, which was the log's end at that time."""
-        ...
+if TYPE_CHECKING:
+    from streamlet.state.task_state import TaskState
 
 
 class Loader:
@@ -37,7 +24,7 @@ class Loader:
 
     def __init__(
         self,
-        target: LoadTarget,
+        target: TaskState,
         store: str,
         partition: TopicPartition,
         headers: RowHeaders | None = None,

@@ -380,7 +380,7 @@ class TaskState:
             headed=self._headed,
         )
 
-    def _opened(self, folder: Path, specs: Sequence[StoreFacts]) -> RocksEngine:
+    def _opened(self, folder: Path, specs: Sequence[StoreFacts]) -> StorageEngine:
         """The database, changed only after what it holds has proved to be of this topology."""
         disk = RocksEngine(folder / DATABASE, {one.name: one.rocks for one in specs})
         try:

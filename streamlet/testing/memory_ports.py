@@ -30,7 +30,7 @@ class MemorySource(AssignedPartitions):
         self.held: dict[TopicPartition, int] = {}
 
     def held_from(self, partition: TopicPartition) -> int | None:
-        """Where an open transaction begins, if there is one."""
+        """The offset at which an open transaction begins, if there is one."""
         return self.held.get(partition)
 
     def known_end(self, partition: TopicPartition) -> int | None:

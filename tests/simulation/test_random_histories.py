@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-from streamlet.tasks.commit_port import TaskCommit
-from streamlet.testing.simulation.ports import SimDelivery
+from streamlet.errors import StillQueuedError
+from streamlet.testing.simulation.input import SimSink
 from streamlet.testing.simulation.random_history import History, shorten
 
 HISTORIES = int(os.environ.get("HISTORIES", "250"))
@@ -53,15 +53,15 @@ def test_no_history_breaks_a_rule_while_commits_are_delivered_slowly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Tasks process on meanwhile, and members come, go and crash."""
-    deliver, chances, slow = SimDelivery.deliver, random.Random(5), [0]
+    flush, chances, slow = SimSink.flush, random.Random(5), [0]
 
-    def sometimes(self: SimDelivery, parts: Sequence[TaskCommit], wait_ms: int) -> bool:
+    def sometimes(self: SimSink, timeout_ms: int) -> None:
         if chances.random() < 0.4:
             slow[0] += 1
-            return False
-        return deliver(self, parts, wait_ms)
+            raise StillQueuedError("it takes its time")
+        flush(self, timeout_ms)
 
-    monkeypatch.setattr(SimDelivery, "deliver", sometimes)
+    monkeypatch.setattr(SimSink, "flush", sometimes)
     _play(range(FIRST_SEED, FIRST_SEED + PORTION))
     assert slow[0] > 100
 

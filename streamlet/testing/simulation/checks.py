@@ -25,7 +25,7 @@ from streamlet.coordinator.messages import OffsetCommit, OffsetCommitAnswer
 from streamlet.rebalance.leader import Assignor
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.task_record import OURS, TaskStage
-from streamlet.testing.simulation.cluster import task_of
+from streamlet.testing.simulation.counting import task_of
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
@@ -113,9 +113,9 @@ class Checks:
         """S3: its stores hold the count up to where it begins."""
         stores: Any = active.state
         (offset,) = active.committed.values()
-        if active.subtopology.stateful and stores.value != offset:
+        if active.subtopology.stateful and stores.count != offset:
             label, name = self._world.cluster.label(active.task), member.name
-            text = f"{name} starts {label} at {offset} with state {stores.value}"
+            text = f"{name} starts {label} at {offset} with state {stores.count}"
             self.note("S3", text, (active.task,), (name,))
 
     def started(self, member: SimMember, task: TaskId) -> None:

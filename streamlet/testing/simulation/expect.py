@@ -9,7 +9,7 @@ from streamlet.assignor.loads import Band
 from streamlet.assignor.order import exact
 from streamlet.tasks.task_record import OURS
 from streamlet.testing.simulation.checks import Broken
-from streamlet.testing.simulation.cluster import GROUP
+from streamlet.testing.simulation.counting import GROUP
 from streamlet.testing.simulation.events import Expect
 from streamlet.testing.simulation.world import World
 

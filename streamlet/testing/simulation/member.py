@@ -21,7 +21,8 @@ from streamlet.rebalance.protocol import rules_from, types_for
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.task_events import HandoverRules
 from streamlet.tasks.task_record import TaskStage
-from streamlet.testing.simulation.cluster import GROUP, SimulatedInstance
+from streamlet.testing.simulation.cluster import SimulatedInstance
+from streamlet.testing.simulation.counting import GROUP
 from streamlet.testing.simulation.identities import identity_of, protocol_of, state_of
 from streamlet.testing.simulation.session import SimEvents, SimSession
 from streamlet.testing.simulation.worker import SimWorker

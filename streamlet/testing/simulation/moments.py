@@ -23,7 +23,7 @@ from streamlet.coordinator.messages import (
 )
 from streamlet.tasks.task_record import OURS, TaskRecord, TaskStage
 from streamlet.testing.simulation import events as ev
-from streamlet.testing.simulation.cluster import GROUP, task_of
+from streamlet.testing.simulation.counting import GROUP, task_of
 from streamlet.testing.simulation.events import Event, Step
 from streamlet.types import TaskId
 

@@ -18,7 +18,7 @@ from streamlet.coordinator.states import BETWEEN, MembershipState
 from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.task_record import CARRIED_OUT, OURS, TaskStage
-from streamlet.testing.simulation.cluster import input_of, task_of
+from streamlet.testing.simulation.counting import input_of, task_of
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:

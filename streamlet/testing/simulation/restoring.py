@@ -1,7 +1,6 @@
 """Changelogs and folders under a simulated worker's activation and copies.
 
-Reading takes time: a restore as long as scenarios say that a copy is behind. What is read is read
-by the real readers (``tasks.open_task``).
+Reading takes time: a restore as long as scenarios say that a copy is behind.
 """
 
 from __future__ import annotations
@@ -10,13 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from streamlet.errors import StateError, StateLockedError
-from streamlet.kafka.ports import PartitionBatch
-from streamlet.tasks.local_state import mistrust, reader_of
-from streamlet.tasks.open_task import OPEN_END, ChangelogPart, OpenTask, RestoreProgress
-from streamlet.tasks.opening import blamed
+from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.state_updater import LAG_MS, StateUpdater
 from streamlet.tasks.target import Target
 from streamlet.tasks.task_restorer import RETRY_MS
+from streamlet.testing.memory_ports import MemoryAdmin, MemorySource
 from streamlet.testing.simulation import stores
 from streamlet.types import TaskId, TopicPartition
 
@@ -27,59 +25,33 @@ if TYPE_CHECKING:
 RESTORE_RATE, RESTORE_MAX_MS = 1_000, 100
 
 
-class SimReader:
-    """The reader of changelogs, in place of ``tasks.changelog_reader``."""
+class SimReader(StoreChangelogReader):
+    """The reader of changelogs; it is done with a task no sooner than scenarios say."""
 
-    def __init__(self, member: SimMember) -> None:
+    def __init__(self, member: SimMember, broker: MemoryAdmin) -> None:
+        source = MemorySource(member.world.cluster.heard, headers=True)
+        super().__init__(source, broker, member.world.clock)
         self._member = member
-        self._added: list[OpenTask] = []
-        self._runs: dict[TaskId, OpenTask] = {}
         self._due_ms: dict[TaskId, int] = {}
-        self._preferred: frozenset[TaskId] = frozenset()
-        #: Where progress would be told: there is none.
-        self.progress: Callable[[RestoreProgress], None] | None = None
         #: Lags may have changed since they were told.
         self.news = False
-        self.quiet = True
 
     @property
     def due_ms(self) -> int | None:
         """The time at which the next task is done."""
         return min(self._due_ms.values(), default=None)
 
-    @property
-    def urgent(self) -> bool:
-        """True if a preferred task is among those that are read."""
-        return not self._preferred.isdisjoint(self._runs)
-
-    def prefer(self, tasks: frozenset[TaskId]) -> None:
-        """Do nothing: the simulator reads all changelogs at once."""
-        self._preferred = tasks
-
-    def add(self, opened: OpenTask) -> None:
-        """Restore this task, from the next step on."""
-        self._added.append(opened)
-
     def remove(self, task: TaskId) -> None:
         """Give a task up; its stores are as far as they were read."""
-        self._added = [opened for opened in self._added if opened.task != task]
-        self._runs.pop(task, None)
         self._due_ms.pop(task, None)
+        super().remove(task)
 
     def promote(self, task: TaskId, target: Target) -> bool:
         """Read a followed task up to its target's ends; False: it is not here, or not that far."""
-        opened = self._runs.get(task)
-        if opened is None or not opened.promote(target):
-            return False
-        self._take_time(opened)
-        return True
-
-    def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
-        """Read tables on: there are none."""
-
-    def held(self) -> dict[TaskId, str]:
-        """No task: no transaction is open here."""
-        return {}
+        promoted = super().promote(task, target)
+        if promoted:
+            self._take_time(task)
+        return promoted
 
     def lags(self) -> dict[TaskId, int]:
         """The lag of each copy, as scenarios count it."""
@@ -87,85 +59,37 @@ class SimReader:
         disk, logs = self._member.instance.disk, self._member.world.cluster.logs
         return {task: logs[task].lag(disk.get(task, 0)) for task in self._runs}
 
-    def reads(self) -> dict[TaskId, tuple[int, int]]:
-        """Progress for people: none."""
-        return {}
-
-    def step(self, max_ms: int, *, gentle: bool = False) -> list[OpenTask]:
-        """Read on; the tasks that are done."""
-        for opened in self._added:
-            self._begin(opened)
-        self._added = []
-        now = self._member.world.now_ms
-        due = [task for task, due_ms in sorted(self._due_ms.items()) if due_ms <= now]
-        for task in due:
-            self._member.world.network.check_disk(task)
-            self._read(self._runs[task])
-        done = [self._runs.pop(task) for task in due if self._at_its_ends(task)]
-        for opened in done:
-            del self._due_ms[opened.task]
-            with blamed(opened.task):
-                opened.finish()
-        for opened in self._runs.values():
-            if opened.followed:
-                self._read(opened)
-        return done
-
-    def _at_its_ends(self, task: TaskId) -> bool:
-        """True if a task was read as far as it is to be; else it is tried again soon."""
-        missing = any(part.position < part.end for part in self._runs[task].parts)
-        if missing:
-            self._due_ms[task] = self._member.world.now_ms + RETRY_MS
-        return not missing
-
-    def close(self) -> None:
-        """Give up everything."""
-
-    def _begin(self, opened: OpenTask) -> None:
-        state = opened.state
-        if mistrust(opened, dict.fromkeys(state.changelogs.values(), 0)) is not None:
-            state.wipe()
-        now = self._member.world.now_ms
-        opened.parts = [
-            ChangelogPart(
-                opened.task,
-                tp,
-                store,
-                reader_of(opened, store, tp),
-                state.loader(store),
-                state.positions.get(tp, 0),
-                OPEN_END if opened.followed else opened.ends[tp],
-                started_ms=now,
-                reported_ms=now,
-            )
-            for store, tp in state.changelogs.items()
-        ]
-        opened.begun = True
-        self._runs[opened.task] = opened
+    def _begin(
+        self,
+        opened: OpenTask,
+        starts: Mapping[TopicPartition, int],
+        old: Mapping[TopicPartition, str] | None = None,
+    ) -> None:
+        super()._begin(opened, starts, old)
         if opened.followed:
             self.news = True
         else:
-            self._take_time(opened)
+            self._take_time(opened.task)
 
-    def _take_time(self, opened: OpenTask) -> None:
+    def _take_time(self, task: TaskId) -> None:
         """Read for as long as the records take that the disk lacks."""
-        world, task = self._member.world, opened.task
-        lag = world.cluster.logs[task].lag(self._member.instance.disk.get(task, 0))
-        stateful = world.cluster.is_stateful(task)
-        ms = 1 + (min(lag // RESTORE_RATE, RESTORE_MAX_MS) if stateful else 0)
-        self._due_ms[task] = world.now_ms + ms
+        lag = self._member.world.cluster.logs[task].lag(self._member.instance.disk.get(task, 0))
+        self._due_ms[task] = self._clock.now_ms() + 1 + min(lag // RESTORE_RATE, RESTORE_MAX_MS)
 
-    def _read(self, opened: OpenTask) -> None:
-        """Read to the end there is, and write all of it."""
-        log = self._member.world.cluster.logs[opened.task]
-        end = log.end_at(self._member.world.now_ms)
-        for part in opened.parts:
-            if part.position < min(part.end, end):
-                keys, values = log.columns(part.position, end)
-                at = range(part.position, part.position + len(keys))
-                times = [0] * len(keys)
-                part.take(PartitionBatch(part.tp.topic, part.tp.partition, at, keys, values, times))
-                part.flush()
+    def _finish(self) -> list[OpenTask]:
+        """The tasks that are done; those that lack records are looked at again in a while."""
+        now = self._clock.now_ms()
+        early = [task for task, due_ms in self._due_ms.items() if due_ms > now]
+        waiting = {task: self._runs.pop(task) for task in early if task in self._runs}
+        try:
+            done = super()._finish()
+        finally:
+            self._runs |= waiting
+        for opened in done:
+            self._due_ms.pop(opened.task, None)
+        late = [task for task, due_ms in self._due_ms.items() if due_ms <= now]
+        self._due_ms |= dict.fromkeys(late, now + RETRY_MS)
+        return done
 
 
 class SimRunner:

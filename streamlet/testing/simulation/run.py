@@ -14,6 +14,7 @@ from streamlet.rebalance.leader import Assignor
 from streamlet.scaling.leavers import Burden, choose_leavers
 from streamlet.tasks.task_record import OURS
 from streamlet.testing.simulation import events as ev
+from streamlet.testing.simulation.counting import changelog_of
 from streamlet.testing.simulation.events import Event, Step
 from streamlet.testing.simulation.expect import compare
 from streamlet.testing.simulation.moments import Moments
@@ -89,7 +90,7 @@ class Simulation:
             self.check()
             world.watch()
         except PositionsMismatchError as error:
-            if not any(log.short_until_ms for log in world.cluster.logs.values()):
+            if not world.cluster.heard.short:
                 world.checks.note("error", f"{type(error).__name__}: {error}")
             self.given_up = str(error)
             return False
@@ -201,8 +202,8 @@ class Simulation:
                         world.slow_until_ms = max(world.slow_until_ms, world.now_ms + ms)
             case ev.ShortLog(times):
                 for label, ms in times.items():
-                    log = world.cluster.logs[world.cluster.by_label[label].task]
-                    log.shorten(world.now_ms + ms)
+                    changelog = changelog_of(world.cluster.by_label[label].task)
+                    world.cluster.heard.shorten(changelog, world.now_ms + ms)
             case ev.Truncate(labels):
                 for label in labels:
                     task = world.cluster.by_label[label].task

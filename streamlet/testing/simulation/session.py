@@ -29,7 +29,7 @@ from streamlet.errors import StreamletError
 from streamlet.rebalance.protocol import TasksProtocol
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.testing.simulation.cluster import task_of
+from streamlet.testing.simulation.counting import task_of
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from streamlet.assignor.values import Plan, Role
 from streamlet.tasks.copy_opener import AGAIN_MS
 from streamlet.tasks.opening import REOPEN_MS
 from streamlet.tasks.task_record import OURS
-from streamlet.testing.simulation.cluster import input_of
+from streamlet.testing.simulation.counting import input_of
 from streamlet.testing.simulation.expect import out_of_band
 
 if TYPE_CHECKING:

@@ -33,13 +33,14 @@ from streamlet.rebalance import wire
 from streamlet.rebalance.envelope import CONSUMER, STREAM, open_subscription
 from streamlet.rebalance.protocol import PROTOCOL, TYPES
 from streamlet.rebalance.values import Assignment, NeedMetadata, Subscription
+from streamlet.state.task_state import TaskState
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.task_events import SetCopies
 from streamlet.tasks.task_record import TaskStage
-from streamlet.testing.simulation.cluster import GROUP, changelog_of, input_of
+from streamlet.testing.simulation.counting import GROUP, changelog_of, input_of, row_of
 from streamlet.testing.simulation.events import Held
 from streamlet.testing.simulation.member import SimMember
-from streamlet.testing.simulation.stores import stores_on
+from streamlet.testing.simulation.stores import SimState
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 if TYPE_CHECKING:
@@ -169,7 +170,9 @@ def _running(world: World, member: SimMember, task: TaskId) -> ActiveTask:
     record.move_to(TaskStage.RUNNING)
     record.claimed = True
     if world.cluster.is_stateful(task):
-        world.cluster.logs[task].records.append((StateNumber(1, 1), 1))
-        stores_on(world, member.instance, task).load_all()
+        world.cluster.write(task, StateNumber(1, 1), 1)
+        state = SimState(world, member.instance, task)
+        state.load(row_of(task, 1), changelog_of(task), 1, 1, newest=StateNumber(1, 1))
+        TaskState.restored(state, StateNumber(1, 1))  # no disk refuses before the beginning
     world.checks.owner[task] = member.instance.spec.name
     return member.worker.adopt(task, member.machine.view.member_id)

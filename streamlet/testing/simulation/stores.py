@@ -1,171 +1,106 @@
-"""The stores of simulated tasks: what lies on an instance's disk, and who has its folder.
-
-The state of a task is the count of its inputs, so a wrong restore shows at once.
-"""
+"""The stores of simulated tasks: those that ship, in folders in memory that outlive processes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.state.backing import Columns
+from streamlet.state.backing import StorageEngine
 from streamlet.state.drained import Drained
-from streamlet.state.load import Loader
+from streamlet.state.store_facts import StoreFacts
+from streamlet.state.task_state import TaskState
 from streamlet.tasks.open_task import OpenTask
-from streamlet.testing.simulation.cluster import SimulatedInstance, changelog_of, input_of
-from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
+from streamlet.tasks.opening import changelogs_of
+from streamlet.testing.simulation.cluster import SimFolder, SimulatedInstance
+from streamlet.testing.simulation.counting import COUNTED
+from streamlet.types import StateNumber, TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
     from streamlet.testing.simulation.world import World
 
-#: The one store of a stateful task.
-STORE = "counts"
+#: Bytes of rows that a task may keep in memory: more than it has.
+CACHE_BYTES = 1 << 20
 
 
-class SimViews:
-    """The views of a task's stores that queries would read; no history has queries."""
+class SimState(TaskState):
+    """The stores of a task in an instance's folder; a stateless task has none.
 
-    def open(self, written: Callable[[], None]) -> None:
-        """Begin to give views: there is no reader."""
-
-    def close(self) -> None:
-        """Give no more."""
-
-
-@attrs.define(eq=False)
-class SimStores:
-    """The stores of a task in an instance's folder, in place of ``state.task_state``.
-
-    ``value`` is the count they hold.
+    Args:
+        world: whose disks may refuse.
+        instance: that has the folder.
+        task: which.
     """
 
-    world: World
-    instance: SimulatedInstance
-    task: TaskId
-    value: int = 0
-    state: StateNumber = NO_STATE
-    inputs: Mapping[TopicPartition, int] | None = None
-    reach: StateNumber = NO_STATE
-    positions: dict[TopicPartition, int] = attrs.field(factory=dict)
-    epochs: dict[TopicPartition, int] = attrs.field(factory=dict)
-    topic_ids: dict[str, str] = attrs.field(factory=dict)
-    met: int = 0
-    cache_bytes: int = 0
-    plain: frozenset[str] = frozenset()
-    time_indexes: tuple[TopicPartition, ...] = ()
-    on_disk: bool = True
-    views: SimViews = attrs.field(factory=SimViews)
-    rewrites: bool = False  # its changelog lost records: it is written again as a whole
+    def __init__(self, world: World, instance: SimulatedInstance, task: TaskId) -> None:
+        self._world, self._instance, self._task = world, instance, task
+        part = world.cluster.topology.subtopology(task.subtopology)
+        folder = Path(str(task)) if part.stores else None
+        super().__init__(folder, part.stores, CACHE_BYTES, changelogs_of(part, task))
+
+    def _opened(self, folder: Path, specs: Sequence[StoreFacts]) -> StorageEngine:
+        names = [one.name for one in specs]
+        medium: Any = self._instance.folders.setdefault(self._task, SimFolder(names))
+        self._take_meta(medium, folder)
+        return medium  # type: ignore[no-any-return]
 
     @property
-    def changelogs(self) -> dict[str, TopicPartition]:
-        """The changelog of each store."""
-        stateful = self.world.cluster.is_stateful(self.task)
-        return {STORE: changelog_of(self.task)} if stateful else {}
+    def count(self) -> int:
+        """The count that they hold."""
+        (store,) = self.stores.values()
+        counts: Any = store
+        return counts.get(COUNTED) or 0
 
     @property
-    def stores(self) -> dict[str, TopicPartition]:
-        """The stores by name; what they are does not matter here."""
-        return self.changelogs
-
-    def has_dirty(self) -> bool:
-        """True if something was put that no commit covers."""
-        return self.rewrites  # what is new comes with the positions
-
-    def write_all_again(self, store: str) -> None:
-        """Let the next commit write the store as a whole."""
-        self.rewrites = True
-
-    def dirty_bytes(self) -> int:
-        """Bytes that only a commit frees: none here."""
-        return 0
-
-    def trim(self) -> None:
-        """Bound no cache: there is none."""
-
-    def loader(self, store: str) -> Loader:
-        """Fills the store from its changelog."""
-        return Loader(self, store, self.changelogs[store])
-
-    def load(
-        self,
-        columns: Columns,
-        partition: TopicPartition,
-        position: int,
-        epoch: int,
-        at_ms: int | None,
-        newest: StateNumber,
-    ) -> None:
-        """Take over a chunk of the changelog."""
-        for row in columns.values:
-            assert row is not None
-            self.value = int(row)
-        self.positions = {**self.positions, partition: position}
-        self.epochs = {**self.epochs, partition: max(epoch, self.epochs.get(partition, 0))}
-        if columns.values:
-            self.inputs = None
-            self.reach = max(self.reach, newest)
-
-    def restored(
-        self, state: StateNumber, skipped: object, inputs: Mapping[TopicPartition, int] | None
-    ) -> None:
-        """Note that the changelog was read to a commit."""
-        self.inputs = inputs if inputs is not None or state != self.state else self.inputs
-        self.state = self.reach = state
-        self.read_to_end()
+    def drained(self) -> bool:
+        """True if a commit is under way that is not written."""
+        return self._outstanding is not None
 
     def write(
         self,
         drained: Drained,
-        contained: StateNumber,
+        state: StateNumber,
         positions: Mapping[TopicPartition, int],
-        times: object,
-        inputs: Mapping[TopicPartition, int],
+        times: Mapping[TopicPartition, int] | None = None,
+        inputs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         """Take over what was accepted.
 
         Raises:
             StateError: the disk refuses.
         """
-        self.world.network.check_disk(self.task)
-        self._take(contained, positions, inputs)
+        self._world.network.check_disk(self._task)
+        super().write(drained, state, positions, times, inputs)
+        self._has_all()
 
-    def _take(
+    def restored(
         self,
-        contained: StateNumber,
-        positions: Mapping[TopicPartition, int],
-        inputs: Mapping[TopicPartition, int],
+        state: StateNumber,
+        skipped: Mapping[str, Mapping[bytes, int]] | None = None,
+        inputs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        self.state, self.reach, self.rewrites = contained, contained, False
-        self.inputs = dict(inputs)
-        self.value = inputs[input_of(self.task)]
-        self.positions = {**self.positions, **positions}
-        self.epochs = dict.fromkeys(self.positions, contained.epoch)
-        self.read_to_end()
+        """Note that the changelog was read to a commit.
 
-    def load_all(self) -> None:
-        """Take over the changelog as it is, as the store of its owner would have it."""
-        number, value = self.world.cluster.logs[self.task].records[-1]
-        end = len(self.world.cluster.logs[self.task].records)
-        self._take(number, {changelog_of(self.task): end}, {input_of(self.task): value})
+        Raises:
+            StateError: the disk refuses.
+        """
+        if self.stores:
+            self._world.network.check_disk(self._task)
+        super().restored(state, skipped, inputs)
+        self._has_all()
 
-    def read_to_end(self) -> None:
+    def _has_all(self) -> None:
         """The disk has all of the changelog, as scenarios count it."""
-        if self.world.cluster.is_stateful(self.task):
-            self.instance.disk[self.task] = self.world.cluster.logs[self.task].end
+        if self.stores:
+            self._instance.disk[self._task] = self._world.cluster.logs[self._task].end
 
     def wipe(self) -> None:
         """Delete what is on disk."""
-        self.value, self.state, self.reach, self.inputs = 0, NO_STATE, NO_STATE, None
-        self.positions, self.epochs = {}, {}
-        self.instance.disk[self.task] = 0
-
-    def close(self) -> None:
-        """Keep the files as they are; what was to be written again is forgotten."""
-        self.rewrites = False
+        super().wipe()
+        self._instance.disk[self._task] = 0
 
 
 @attrs.frozen(eq=False)
@@ -173,17 +108,18 @@ class SimLock:
     """The lock of one member on the folder of a task."""
 
     member: SimMember
-    stores: SimStores
+    task: TaskId
 
     def wipe(self) -> None:
         """Delete what is in the folder."""
-        self.stores.wipe()
+        self.member.instance.folders.pop(self.task, None)
+        self.member.instance.disk[self.task] = 0
 
     def release(self) -> None:
         """Let other members of the instance have the folder."""
-        locks, task = self.member.instance.locks, self.stores.task
-        if locks.get(task) == self.member.name:
-            del locks[task]
+        locks = self.member.instance.locks
+        if locks.get(self.task) == self.member.name:
+            del locks[self.task]
 
 
 def locked(member: SimMember, task: TaskId) -> bool:
@@ -195,15 +131,7 @@ def locked(member: SimMember, task: TaskId) -> bool:
     return True
 
 
-def stores_on(world: World, instance: SimulatedInstance, task: TaskId) -> SimStores:
-    """The stores of a task on an instance's disk; those of a stateless task are made up."""
-    if not world.cluster.is_stateful(task):
-        return SimStores(world, instance, task)
-    return instance.stores.setdefault(task, SimStores(world, instance, task))
-
-
 def opened(member: SimMember, task: TaskId) -> OpenTask:
     """The stores of a task whose folder is locked."""
-    stores: Any = stores_on(member.world, member.instance, task)
-    lock: Any = SimLock(member, stores)
-    return OpenTask(task, stores, lock)
+    lock: Any = SimLock(member, task)
+    return OpenTask(task, SimState(member.world, member.instance, task), lock)

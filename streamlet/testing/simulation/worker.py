@@ -13,28 +13,39 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.coordinator.commit_metadata import Positions
+from streamlet.garbage import GarbageCollection
+from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.runtime.worker import Worker
 from streamlet.runtime.worker_ports import WorkerPorts, WorkerThreads
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_loop import HOLD_OFF_MS
+from streamlet.tasks.commit_port import TaskCommit
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.open_task import OpenTask, RestoreProgress
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_events import CopyFailed, Restored, SetCopies
 from streamlet.tasks.task_record import OpeningStage, TaskStage
-from streamlet.testing.simulation.brokers import SimBroker, SimCatalog, SimEdges, SimThread
-from streamlet.testing.simulation.cluster import input_of
-from streamlet.testing.simulation.input import SimSink, SimSource, counting
-from streamlet.testing.simulation.ports import SimDelivery
+from streamlet.testing.memory_ports import MemoryAdmin, MemorySource
+from streamlet.testing.simulation.brokers import SimCatalog, SimPositions, SimThread
+from streamlet.testing.simulation.counting import counting, input_of
+from streamlet.testing.simulation.input import SimSink, SimSource
 from streamlet.testing.simulation.restoring import SimReader, SimRunner, opener
 from streamlet.testing.simulation.stores import locked, opened
 from streamlet.types import StateNumber, TaskId
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
+
+
+class _LeftGarbage(GarbageCollection):
+    """Garbage that the process collects when it likes: a simulation closes thousands of tasks."""
+
+    def collect(self, now_ms: int, *, busy: bool) -> None:
+        """Collect nothing."""
 
 
 @attrs.define(eq=False)
@@ -93,6 +104,22 @@ class SimCloser:
         if self._waiting.get(closing.opened.task) is closing:
             del self._waiting[closing.opened.task]
             closing.opened.close()
+
+
+class WatchedDelivery(ChangelogDelivery):
+    """The changelog side of commits: nothing goes there without a claim."""
+
+    def __init__(self, member: SimMember, sink: SimSink) -> None:
+        self._member, log = member, member.world.cluster.log
+        super().__init__(
+            *(sink, MemoryAdmin(log), member.world.clock),
+            open_source=lambda: MemorySource(log, headers=True),
+        )
+
+    def flush(self, active: ActiveTask, *, look: bool, compact: bool) -> TaskCommit:
+        """Send what is dirty to the changelog."""
+        self._member.world.protocol.wrote(self._member, active)
+        return super().flush(active, look=look, compact=compact)
 
 
 class WatchedActivation(Activation):
@@ -158,48 +185,49 @@ class SimWorker:
         self._member = member
         self._world = member.world
         self.unheard = False  # copies told something since the last round
-        self._readers = {purpose: SimReader(member) for purpose in ("copies", "restore")}
         self._known: frozenset[TaskId] = frozenset()  # ran when we looked last
         self.stopping = False
-        catalog: Any = SimCatalog(member.world)
-        edges: Any = SimEdges()
+        world, topology = member.world, member.world.cluster.topology
+        broker = MemoryAdmin(world.cluster.heard)
+        self._readers = {name: SimReader(member, broker) for name in ("copies", "restore")}
         self.worker = Worker(
-            member.world.settings,
-            self._ports(),
+            world.settings,
+            self._ports(broker),
             member.session,
             rebalance_events,
-            catalog,
-            edges,
+            SimCatalog(topology, broker, world.settings),
+            EdgePlan(topology, {}, {}, exact=False),
             ErrorPolicy(),
             self,
-            Meters(member.world.clock),
+            Meters(world.clock),
             siblings=member.instance.spec.members > 1,
             leaves=lambda: True,
             on_drained=self._drained,
         )
         self.registry, self.activation = self.worker.registry, self.worker._activation
+        self.registry.garbage = _LeftGarbage()
         self.updater = self.worker._updater
         runner: Any = self.updater.runner
         self.runner: SimRunner = runner
         closer: Any = self.worker._closer
         self.closer: SimCloser = closer
 
-    def _ports(self) -> WorkerPorts:
+    def _ports(self, broker: MemoryAdmin) -> WorkerPorts:
         member, world = self._member, self._member.world
-        broker: Any = SimBroker(member)
         thread: Any = SimThread(member)
+        sink = SimSink(world)
         simulated: dict[str, Any] = {
             "source": SimSource(world),
-            "sink": SimSink(),
             "new_task": counting,
             "open_reader": self._readers.__getitem__,
-            "delivery": SimDelivery(member),
         }
         return WorkerPorts(
             clock=world.clock,
+            sink=sink,
+            delivery=WatchedDelivery(member, sink),
             admin=broker,
             log_admin=broker,
-            positions=broker,
+            positions=SimPositions(world.coordinator),
             open_source=_no_source,
             open_stores=opener(member),
             threads=WorkerThreads(
@@ -274,7 +302,7 @@ class SimWorker:
         if commit.sent:  # it processes meanwhile
             return now + PROCESS_MS if now < self._world.input_until_ms else None
         if actions.unit.waiting or not actions.precopy.over:
-            return now + 1
+            return max(now + 1, actions.precopy._due_ms or 0)
         if not self.activation.idle:
             return now + RETRY_MS
         tasks = self.registry.tasks.values()
@@ -320,12 +348,12 @@ class SimWorker:
         the commit is sent, and no record bears the next number before it is accepted.
         """
         for task, active in self.registry.tasks.items():
-            counting: Any = active.processor
-            quiet = self.runs(task) and active.claimed and counting.flushed <= active.number
+            state: Any = active.state
+            quiet = self.runs(task) and active.claimed and not state.drained
             if quiet and active.subtopology.stateful:
                 number = StateNumber(active.epoch, active.number + 1)
-                ((_, offset),) = counting.positions.items()
-                self._world.cluster.logs[task].records.append((number, offset + 1))
+                ((_, offset),) = active.processor.positions.items()
+                self._world.cluster.write(task, number, offset + 1)
 
     # -- its begin -----------------------------------------------------------------------------
 
@@ -334,10 +362,13 @@ class SimWorker:
         locked(self._member, task)
         inputs = {input_of(task): 1}
         part = self.activation.topology.subtopology(task.subtopology)
-        processor: Any = counting(task, part, None, inputs, epoch=1)
+        stores = opened(self._member, task)
+        processor: Any = counting(task, part, stores.state, inputs, epoch=1)
         active = ActiveTask(task, opening=OpeningStage.RESTORING)
-        active.begin(opened(self._member, task), part, processor, StateNumber(1, 1))
+        active.begin(stores, part, processor, StateNumber(1, 1))
         active.number, active.by, active.claimed = 1, by, True
+        log = self._world.cluster.log
+        active.ends = {tp: log.end(tp) for tp in active.changelogs.values()}
         self.registry.add(active)
         self.registry.resume(active)
         self._known |= {task}

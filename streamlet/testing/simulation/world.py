@@ -24,12 +24,8 @@ from streamlet.rebalance.wire import short_hash
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_desk import BrokerRules, GroupPhase
 from streamlet.testing.simulation.checks import Checks
-from streamlet.testing.simulation.cluster import (
-    GROUP,
-    SimulatedCluster,
-    SimulatedInstance,
-    input_of,
-)
+from streamlet.testing.simulation.cluster import SimulatedCluster, SimulatedInstance
+from streamlet.testing.simulation.counting import GROUP, input_of
 from streamlet.testing.simulation.events import InstanceSpec
 from streamlet.testing.simulation.member import SimMember
 from streamlet.testing.simulation.network import Network
@@ -94,8 +90,10 @@ class World:
         self.scenario = scenario
         self.settings = scenario.settings
         self.clock = ManualClock()
-        self.cluster = SimulatedCluster(scenario.tasks, scenario.instances, seed)
-        numbers = 1 + max((spec.task.subtopology for spec in scenario.all_tasks), default=0)
+        found = {spec.task.subtopology: spec.stateful for spec in scenario.all_tasks}
+        numbers = 1 + max(found, default=0)
+        kinds = [found.get(number, False) for number in range(numbers)]
+        self.cluster = SimulatedCluster(scenario.tasks, kinds, scenario.instances, seed, self.clock)
         self.subtopologies = tuple(short_hash(b"%d" % number) for number in range(numbers))
         #: What is around the members' bytes in a group of type "consumer".
         topics = {n: (input_of(TaskId(n, 0)).topic,) for n in range(numbers)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamlet.testing.simulation import parse_scenario
-from streamlet.testing.simulation.cluster import input_of
+from streamlet.testing.simulation.counting import input_of
 from streamlet.testing.simulation.run import Simulation
 from tests.unit.testing.test_simulation import changed
 

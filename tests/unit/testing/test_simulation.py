@@ -21,7 +21,7 @@ from streamlet.testing.simulation import (
     read_scenario,
     simulate,
 )
-from streamlet.testing.simulation.cluster import input_of
+from streamlet.testing.simulation.counting import input_of
 from streamlet.testing.simulation.random_cluster import random_cluster
 from streamlet.testing.simulation.run import Simulation
 from streamlet.testing.simulation.scenario import GrowingScenario
@@ -306,8 +306,8 @@ def test_a_state_that_does_not_fit_its_commit_is_seen() -> None:
     """S3: were the changelog read without looking at the numbers, this would be the outcome."""
     simulation = Simulation(parse_scenario(changed(steps=[])))
     (owner,) = simulation.world.of("S1")
-    log = simulation.world.cluster.logs[min(owner.worker.registry.tasks)]
-    log.records.append((log.records[-1][0], 99))
+    active = min(owner.worker.registry.tasks.values(), key=lambda active: active.task)
+    simulation.world.cluster.write(active.task, active.contained, 99)
     for step in parse_scenario(changed(steps=[{"restart": ["S1"]}])).steps:
         simulation.play(step)
     assert "S3" in rules_of(simulation.result())
