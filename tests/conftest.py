@@ -61,7 +61,7 @@ def log_as_it_was() -> Iterator[None]:
     PySpark has loggers for its errors that make whatever handler they get one of JSON lines, and
     pytest hands its own to each logger that does not propagate.
     """
-    loggers = [logging.getLogger(name) for name in (None, "kafka", "streamlet.runtime")]
+    loggers = [logging.getLogger(name) for name in (None, "kafka", "streamlet")]
     levels = [logger.level for logger in loggers]
     formatters = [(handler, handler.formatter) for handler in loggers[0].handlers]
     yield

@@ -52,8 +52,8 @@ def simulate(
         raise typer.BadParameter("give either a scenario or --random")
     if html is not None:
         _check_place(html, scenario)
-    # What a simulated worker warns of is part of the play, and not of now.
-    logging.getLogger("streamlet.runtime").setLevel(logging.ERROR)
+    # What a simulated worker tells is part of the play, and not of now.
+    logging.getLogger("streamlet").setLevel(logging.CRITICAL)
     if scenario is not None:
         held = _play(common, scenario, seed, html)
     else:

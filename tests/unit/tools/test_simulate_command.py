@@ -113,7 +113,7 @@ def test_neither_or_both_of_scenario_and_random_are_refused(play: Any) -> None:
 
 def test_made_up_histories_say_how_many_there_were() -> None:
     result = run("--random", "--seed", "3", "--steps", "40", "--json")
-    assert result.exit_code == 0
+    assert (result.exit_code, result.stderr) == (0, "")
     document = json.loads(result.stdout)
     assert document["steps"] >= 40
     assert document["scenario"] is None
