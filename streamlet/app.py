@@ -13,12 +13,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamlet.arguments import (
+    calls_told_by_form,
+    check_callable,
+    types_checked_inside,
+)
 from streamlet.config import Settings
 from streamlet.config.security import OAUTH_FUNCTION
 from streamlet.config.sources import Entry, FileEntries
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.describing import Describing
-from streamlet.dsl.graph.arguments import calls_told_by_form
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.processors.wrapping import ProcessorWrapper, as_wrapper
@@ -94,6 +98,7 @@ class App(Sources, Describing, Queries, Running):
         TopologyError: there is no serde for ``key`` or ``value``.
     """
 
+    @types_checked_inside
     def __init__(
         self,
         name: str,
@@ -185,6 +190,8 @@ class App(Sources, Describing, Queries, Running):
         ERROR. It is called on the worker's own loop and in its process, so set it in the module
         that defines the application. An exception ends the worker, as in Kafka Streams.
         """
+        if listener is not None:
+            check_callable("set_state_listener()", listener, "a function of two states")
         self.listeners.state = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
@@ -364,6 +371,7 @@ class App(Sources, Describing, Queries, Running):
         return ApplicationInfo.of(self.name, settings, topology, self.assignor)
 
 
+@types_checked_inside
 def load_app(reference: str) -> App:
     """The application that ``module:attribute`` leads to; modules of the current folder included.
 

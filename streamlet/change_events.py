@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import attrs
 import msgspec
 
+from streamlet.arguments import calls_told_by_form, told_by_form
 from streamlet.bounded import is_deeper
 from streamlet.errors import SerdeError
 from streamlet.registry import Schemas
@@ -67,6 +68,7 @@ class ChangeEvent(Generic[V]):
     message: dict[str, Any] | None = None
 
 
+@calls_told_by_form
 @attrs.frozen(eq=False)
 class Debezium(Generic[K, V]):
     """Reads topics of change events; made by ``debezium``.
@@ -108,6 +110,7 @@ class Debezium(Generic[K, V]):
         return rows.map_values(_row).to_table(key=self.key, value=self.value, store=store)
 
 
+@told_by_form
 def debezium(key: type[K], value: type[V], *, registry: Schemas | None = None) -> Debezium[K, V]:
     """Topics of change events by Debezium; the record itself says whether it is JSON or Avro.
 

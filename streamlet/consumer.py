@@ -21,6 +21,7 @@ from typing import Self
 
 import attrs
 
+from streamlet.arguments import calls_told_by_form, check_is
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.coordinator.group_client import group_client
@@ -67,6 +68,7 @@ class Parts:
     clock: Clock
 
 
+@calls_told_by_form
 class Consumer:
     """A member of a group of consumers.
 
@@ -93,6 +95,7 @@ class Consumer:
 
     Raises:
         ConfigError: no topic, or settings that cannot be.
+        WrongTypeError: an argument is of another type.
     """
 
     def __init__(
@@ -109,8 +112,12 @@ class Consumer:
         on_lost: Callback | None = None,
         parts: Parts | None = None,
     ) -> None:
-        self._topics = tuple(sorted({topics} if isinstance(topics, str) else set(topics)))
-        if not self._topics or not group_id:
+        check_is("Consumer(topics=)", topics, (str, Iterable), "names of topics")
+        given = [topics] if isinstance(topics, str) else [*topics]
+        for one in given:
+            check_is("Consumer(topics=)", one, (str,), "names of topics")
+        self._topics = tuple(sorted(set(given)))
+        if not all((*self._topics, group_id)) or not self._topics:
             raise ConfigError(["a consumer needs at least one topic and a group"])
         values = dict(config or {})
         if bootstrap_servers is not None:

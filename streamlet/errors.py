@@ -72,7 +72,7 @@ class TopologyError(StreamletError):
 
 
 class WrongTypeError(TopologyError, TypeError):
-    """An argument of another type than a call of the topology takes."""
+    """An argument that a call does not take: of another type, under another name, or missing."""
 
 
 class AppNotFoundError(StreamletError):

@@ -22,7 +22,9 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import attrs
 
+from streamlet.arguments import calls_told_by_form, told_by_form
 from streamlet.bounded import INT32_MAX, INT64_MAX, whole
+from streamlet.errors import WrongTypeError
 from streamlet.user_code import shown
 
 ORIGIN_HEADER = "streamlet.origin"
@@ -217,6 +219,7 @@ class _ReadPartition:
         return False
 
 
+@calls_told_by_form
 class RepeatFilter:
     """Drops records of output topics that repeat others, by their origins.
 
@@ -234,13 +237,16 @@ class RepeatFilter:
 
     def __init__(self, seen: Mapping[str, Any] | None = None) -> None:
         self._partitions: dict[tuple[str, int], _ReadPartition] = {}
-        if seen is not None and not isinstance(seen, Mapping):
-            raise TypeError(f"RepeatFilter(seen=) expects what seen() returned, got {shown(seen)}")
-        for topic, partition, next_offset, is_open, highest, loose in (seen or {}).get("read", ()):
-            places = {key: (one[0], (one[1], one[2])) for key, one in highest.items()}
-            self._partitions[topic, partition] = _ReadPartition(
-                next_offset, is_open, places, set(loose)
-            )
+        try:
+            for topic, partition, offset, is_open, highest, loose in (seen or {}).get("read", ()):
+                places = {key: (one[0], (one[1], one[2])) for key, one in highest.items()}
+                self._partitions[topic, partition] = _ReadPartition(
+                    offset, is_open, places, set(loose)
+                )
+        except (AttributeError, IndexError, TypeError, ValueError):
+            raise WrongTypeError(
+                f"RepeatFilter(seen=) expects what seen() returned, got {shown(seen)}"
+            ) from None
 
     def new(self, records: Iterable[R]) -> Iterator[R]:
         """The records that repeat no other, one by one as they come."""
@@ -277,6 +283,7 @@ class RepeatFilter:
         }
 
 
+@told_by_form
 def without_repeats(records: Iterable[R]) -> Iterator[R]:
     """The records of output topics that repeat no other, as ``RepeatFilter`` finds them.
 

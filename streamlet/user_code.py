@@ -60,9 +60,9 @@ def printable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def text_of(error: BaseException) -> str:
-    """The text of an exception, with bytes; if it has none that can be had, what it raised."""
-    return _asked(str, error)
+def text_of(one: object) -> str:
+    """The text of an exception or a type, with bytes; if it has none to be had, what it raised."""
+    return _asked(str, one)
 
 
 def shown(value: object, most: int = 60) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from streamlet.config.client_properties import CLIENT_PROPERTIES
 from streamlet.config.kafka_streams import CLIENT_WIDE, answer, client_property
 from streamlet.config.security import is_security, resolve
 from streamlet.config.values import ValueKind
+from streamlet.user_code import shown
 
 #: Key, value and place of one entry: of a properties file, or of an option of a command.
 Entry: TypeAlias = tuple[str, str, str]
@@ -95,7 +96,8 @@ def read(
         _take(found, kinds, key, text, where)
     for name in sorted(environ):
         _take_variable(found, kinds, name, environ[name])
-    for override in overrides:
+    what = "a list of texts such as 'key=value'"
+    for override in _listed(found.problems, "overrides", overrides, what, _is_override):
         if not isinstance(override, str):
             _take(found, kinds, *override)
             continue
@@ -111,6 +113,26 @@ def read(
     return found
 
 
+def _listed(
+    problems: list[str], name: str, given: Any, expected: str, fits: Callable[[object], bool]
+) -> list[Any]:
+    """The entries that a program gives; none, and a problem, where they are something else."""
+    listed = isinstance(given, Iterable) and not isinstance(given, str)
+    entries = [*given] if listed else []
+    if listed and all(map(fits, entries)):
+        return entries
+    problems.append(f"{name}: expected {expected}, got {shown(given)}")
+    return []
+
+
+def _is_entry(one: object) -> bool:
+    return isinstance(one, tuple) and list(map(type, one)) == [str, str, str]
+
+
+def _is_override(one: object) -> bool:
+    return isinstance(one, str) or _is_entry(one)
+
+
 def _take(
     found: Found, kinds: Mapping[str, ValueKind[Any]], key: str, value: Any, where: str
 ) -> None:
@@ -123,8 +145,8 @@ def _take(
         try:
             found.values[key] = kinds[key].parse(value)
         except ValueError as error:
-            shown = "(not shown)" if kinds[key].secret else repr(value)
-            found.problems.append(f"{where} = {shown}: {error}")
+            text = "(not shown)" if kinds[key].secret else shown(value)
+            found.problems.append(f"{where} = {text}: {error}")
     elif is_security(key):
         _take_security(found, key, value, where)
     elif key in CLIENT_WIDE:
@@ -260,7 +282,7 @@ def _unknown_property(client: str, name: str, hints: bool) -> str:
 def file_entries(file: Path | FileEntries | None, problems: list[str]) -> Iterator[Entry]:
     """Key, value and place of each entry of a properties file, which may have been read before."""
     if not isinstance(file, Path):
-        yield from file or ()
+        yield from _listed(problems, "file", () if file is None else file, "a Path", _is_entry)
         return
     try:
         text = file.read_text("utf-8-sig")

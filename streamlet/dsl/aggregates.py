@@ -18,6 +18,7 @@ from typing import Any, Literal, Optional, TypedDict
 
 import attrs
 
+from streamlet.arguments import told_by_form
 from streamlet.dsl.expressions import Expression, Function, compiled, is_told, result_of, type_of
 from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.errors import TopologyError, WrongTypeError
@@ -63,16 +64,19 @@ class Aggregation:
         return list if of is float else GenericAlias(tuple, (of, int))
 
 
+@told_by_form
 def count() -> Aggregation:
     """Number of records."""
     return Aggregation("count")
 
 
+@told_by_form
 def sum_(of: Expression) -> Aggregation:
     """The sum of the values that are not None, else 0: numbers, ``Decimal`` and timedeltas."""
     return Aggregation("sum", of)
 
 
+@told_by_form
 def mean(of: Expression) -> Aggregation:
     """Arithmetic mean of what is not None: a float, or of ``Decimal`` or timedeltas one of them.
 
@@ -81,31 +85,37 @@ def mean(of: Expression) -> Aggregation:
     return Aggregation("mean", of)
 
 
+@told_by_form
 def min_(of: Expression) -> Aggregation:
     """The smallest of the values that are not None."""
     return Aggregation("min", of)
 
 
+@told_by_form
 def max_(of: Expression) -> Aggregation:
     """The largest of the values that are not None."""
     return Aggregation("max", of)
 
 
+@told_by_form
 def first(of: Expression) -> Aggregation:
     """The first value that is not None, in the order of arrival."""
     return Aggregation("first", of)
 
 
+@told_by_form
 def last(of: Expression) -> Aggregation:
     """The last that came and is not None."""
     return Aggregation("last", of)
 
 
+@told_by_form
 def collect(of: Expression) -> Aggregation:
     """List of all that is not None, as it came. A row grows with each record."""
     return Aggregation("collect", of)
 
 
+@told_by_form
 def distinct(of: Expression) -> Aggregation:
     """List of the different ones that are not None, as each came first."""
     return Aggregation("distinct", of)
@@ -161,7 +171,7 @@ def _dict_of(wanted: Mapping[str, Aggregation], types: Mapping[str, Any]) -> Any
     """
     for name in wanted:
         if type(name) is not str or "\0" in name or printable(name) != name:
-            raise TopologyError(f"aggregate(): results have texts as names, not {shown(name)}")
+            raise TopologyError(f"aggregate(): results have texts as names, not {name!r}")
     fields = {name: _may_be_none(one, types[name]) for name, one in wanted.items()}
     text = ", ".join(f"{name}={type_name(of)}" for name, of in fields.items())
     return TypedDict(f"dict({text})", fields)  # type: ignore[operator]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from streamlet.arguments import calls_told_by_form, check_callable
 from streamlet.dsl.expressions import plain
-from streamlet.dsl.graph.arguments import calls_told_by_form, check_callable, check_is
 from streamlet.dsl.graph.functions import check_not_marked, check_takes
 from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.record_context import ContextFunction, applied
@@ -18,6 +18,7 @@ from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.operators.branches import NO_BRANCH, NumberBranches, NumberTwo, TakeBranch
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import refuse_answer
+from streamlet.user_code import shown
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
@@ -31,7 +32,6 @@ class BranchedKStream(Generic[K, V]):
     """Made by ``KStream.split``; a record goes to the first branch whose predicate is true."""
 
     def __init__(self, stream: KStream[K, V], name: str) -> None:
-        check_is("split(name=)", name, (str,), "a text")
         self._stream = stream
         self._name = name
         self._predicates: list[Any] = []
@@ -73,7 +73,8 @@ class BranchedKStream(Generic[K, V]):
         made = plain(predicate, self._stream._value.of)
         check_takes("branch()", made, "key", "value", context=True)
         check_not_marked("branch()", made)
-        self._add("branch()", name or str(len(self._predicates) + 1), len(self._predicates), chain)
+        number = len(self._predicates)
+        self._add("branch()", str(number + 1) if name is None else name, number, chain)
         self._predicates.append(with_own_key(made, self._stream._key))
         return self
 
@@ -99,7 +100,7 @@ class BranchedKStream(Generic[K, V]):
             >>> run(orders=[("lamp", 3), ("desk", 12)])
             {'small': [('lamp', 3)]}
         """
-        self._add("default_branch()", name or "0", len(self._predicates), chain)
+        self._add("default_branch()", "0" if name is None else name, len(self._predicates), chain)
         self._default = len(self._predicates)
         return self.no_default_branch()
 
@@ -121,9 +122,11 @@ class BranchedKStream(Generic[K, V]):
     def _add(self, call: str, name: str, number: int, chain: Any) -> None:
         if self._finished:
             raise TopologyError(f"{call}: the split has all its branches already")
-        check_is(call, name, (str,), "name=, a text")
+        if not name:
+            raise TopologyError(f"{call}: name= is an empty text")
         if chain is not None:
             check_callable(call, chain, "chain=, a function of a stream")
+            check_takes(f"{call}, chain=", chain, "stream")
         node = f"{self._node.name}{name}"
         name = f"{self._name}{name}"
         if name in self._branches:
@@ -142,7 +145,9 @@ class BranchedKStream(Generic[K, V]):
         if chain is not None:
             branch = chain(branch)
             if branch is not None and not isinstance(branch, type(parent)):
-                raise TopologyError(f"{call}: chain= returned {branch!r}, not a stream or None")
+                raise TopologyError(
+                    f"{call}: chain= returned {shown(branch)}, not a stream or None"
+                )
         if branch is not None:
             self._branches[name] = branch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamlet.arguments import calls_told_by_form
 from streamlet.config import Settings
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.processors.wrapping import ProcessorWrapper, named_wrapper, with_wrapper
@@ -11,6 +12,7 @@ from streamlet.topology.explicit_names import check_explicit_names
 from streamlet.topology.graph import Topology
 
 
+@calls_told_by_form
 class Describing:
     """The part of ``App`` that shows its topology."""
 

@@ -6,12 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from streamlet.dsl.graph.arguments import check_callable
+from streamlet.arguments import check_callable, told_by_form
 from streamlet.dsl.graph.record_context import MARK, ContextFunction
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+@told_by_form
 def non_deterministic(function: F) -> F:
     """Declares that a function may make something else of the same record when it sees it again.
 

@@ -23,8 +23,9 @@ from typing import Any, Literal, is_typeddict
 
 import attrs
 
+from streamlet.arguments import told_by_form
 from streamlet.dsl.graph.inference import UNKNOWN, without_none
-from streamlet.errors import TopologyError
+from streamlet.errors import TopologyError, WrongTypeError
 from streamlet.serdes.json_types import bare_type
 from streamlet.user_code import shown
 
@@ -62,7 +63,7 @@ class Expression:
         return compiled(self)(key, value)
 
     def __bool__(self) -> bool:
-        raise TypeError(
+        raise WrongTypeError(
             "an expression has no truth yet: use & | ~ for and, or, not, and no a < b < c"
         )
 
@@ -158,35 +159,39 @@ class Binary(Expression):
     right: Expression
 
 
+@told_by_form
 def col(name: str) -> Column:
     """The entry of the value with this name: attribute, or entry of a dict (None if missing).
 
     Raises:
-        TypeError: the name is no text.
+        WrongTypeError: the name is no text.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"col() expects the name of an attribute or entry, not {shown(name)}")
     return Column("value", name)
 
 
+@told_by_form
 def key() -> Column:
     """The record's key."""
     return Column("key")
 
 
+@told_by_form
 def value() -> Column:
     """The record's value, as a whole."""
     return Column("value")
 
 
+@told_by_form
 def lit(constant: Any) -> Constant:
     """A constant; seldom needed, for what stands beside an expression becomes one.
 
     Raises:
-        TypeError: it is none that an expression can have.
+        WrongTypeError: it is none that an expression can have.
     """
     if type(constant) not in (type(None), bool, int, float, str, bytes):
-        raise TypeError(f"an expression cannot have {shown(constant)}, a {type(constant).__name__}")
+        raise WrongTypeError(
+            f"an expression cannot have {shown(constant)}, a {type(constant).__name__}"
+        )
     return Constant(constant)
 
 

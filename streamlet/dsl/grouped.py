@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, overload
 
+from streamlet.arguments import calls_told_by_form
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregate_results import kept_as, with_results
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
@@ -12,7 +13,6 @@ from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.on_commit import Emit, check_emit, on_commit
 from streamlet.dsl.folds.stream_folds import Aggregate, Count, Reduce
-from streamlet.dsl.graph.arguments import calls_told_by_form
 from streamlet.dsl.graph.builder import Builder, NodeFlags
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_takes
@@ -288,7 +288,7 @@ class KGroupedStream(Generic[K, V]):
         """
         if emit not in ("updates", "on_commit", "final"):
             kinds = "'updates', 'on_commit' or 'final'"
-            raise TopologyError(f"windowed_by(emit={emit!r}): expected {kinds}")
+            raise TopologyError(f"windowed_by(emit={shown(emit)}): expected {kinds}")
         if emit == "final" and isinstance(windows, UnlimitedWindows):
             raise TopologyError("windowed_by(emit='final'): an unlimited window never closes")
         idle_ms, interval_ms = None, milliseconds("windowed_by(): emit_interval", emit_interval)

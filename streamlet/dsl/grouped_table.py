@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from streamlet.arguments import calls_told_by_form
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.on_commit import Emit, check_emit, on_commit
@@ -16,7 +17,6 @@ from streamlet.dsl.folds.table_folds import (
     counting_rows,
     reducing_rows,
 )
-from streamlet.dsl.graph.arguments import calls_told_by_form
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.graph.kinds import Kind

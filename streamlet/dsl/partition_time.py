@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from streamlet.dsl.graph.arguments import check_callable
+from streamlet.arguments import check_callable, told_by_form
 from streamlet.dsl.graph.functions import check_takes
 
 K = TypeVar("K")
@@ -25,6 +25,7 @@ class PartitionTimeExtractor:
         return self.function(*arguments)
 
 
+@told_by_form
 def with_partition_time(
     function: Callable[[K, V, int, int], int],
 ) -> Callable[[K, V, int], int]:

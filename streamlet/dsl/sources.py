@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
+from streamlet.arguments import calls_told_by_form, check_is
 from streamlet.dsl.global_table import GlobalKTable, global_table_of
-from streamlet.dsl.graph.arguments import calls_told_by_form, check_is
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import DEFAULT, Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
@@ -23,6 +23,7 @@ from streamlet.kafka.placements import PartitionerName, partitioner_name
 from streamlet.serdes import Serde, SerdeLike
 from streamlet.serdes.serde import alike
 from streamlet.topology.nodes import ByDuration
+from streamlet.user_code import shown
 
 #: One topic, several, or all whose whole names match.
 TopicNames: TypeAlias = str | Sequence[str] | re.Pattern[str]
@@ -44,6 +45,15 @@ def names_of(topic: str | Sequence[str]) -> tuple[str, ...]:
     if not topics or len(set(topics)) < len(topics):
         raise TopologyError(f"stream({topic!r}): expected topics, each once")
     return topics
+
+
+def _check_reset(call: str, reset: object) -> None:
+    known = reset is None or isinstance(reset, ByDuration)
+    if not known and not (isinstance(reset, str) and reset in ("earliest", "latest")):
+        raise TopologyError(
+            f"{call}: reset={shown(reset)} is neither 'earliest' nor 'latest' "
+            "nor such as sl.by_duration('7d')"
+        )
 
 
 def partitioner_of(call: str, given: str | None) -> str:
@@ -173,11 +183,7 @@ class Sources:
         kinds = self._kinds(call, key, value)
         times = extractor(call, timestamp)
         by = partitioner_of(call, partitioner)
-        if reset not in (None, "earliest", "latest") and not isinstance(reset, ByDuration):
-            raise TopologyError(
-                f"{call}: reset={reset!r} is neither 'earliest' nor 'latest' "
-                "nor such as sl.by_duration('7d')"
-            )
+        _check_reset(call, reset)
         source = self._builder.source(topics, *kinds, times, reset, name, pattern, by)
         return KStream(StreamNode(self._builder, source), *kinds)
 
@@ -259,7 +265,6 @@ class Sources:
             >>> run(users=[("ann", "Berlin"), ("ann", None)])
             {'changes': [('ann', 'Berlin'), ('ann', None)]}
         """
-        check_is("table()", topic, (str,), "the name of a topic")
         call = f"table({topic!r})"
         kinds = self._kinds(call, key, value)
         serdes = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
@@ -352,7 +357,6 @@ class Sources:
             >>> run(rates=[("l", 7)], orders=[("lamp", 3)])
             {'priced': [('lamp', 21)]}
         """
-        check_is("global_table()", topic, (str,), "the name of a topic")
         call = f"global_table({topic!r})"
         kinds = self._kinds(call, key, value)
         times = extractor(call, timestamp)

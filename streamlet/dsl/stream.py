@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import attrs
 
+from streamlet.arguments import calls_told_by_form, check_callable, check_is
 from streamlet.bounded import TASK_NUMBER_MAX
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.folds.deduplication import Deduplicate, deduplication_store
 from streamlet.dsl.global_table import GlobalKTable, joined_globally
-from streamlet.dsl.graph.arguments import calls_told_by_form, check_callable, check_flags, check_is
 from streamlet.dsl.graph.builder import Make, same_app
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_not_marked, check_takes, takes, takes_async
@@ -70,6 +70,7 @@ from streamlet.dsl.table import KTable
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 from streamlet.topology.drawing import picture_of
+from streamlet.topology.names import check_topic_name
 from streamlet.topology.nodes import Partitions, Results, Timed
 from streamlet.topology.operator import RetryRule, TaskContext
 from streamlet.visible import visible
@@ -551,8 +552,6 @@ class KStream(Generic[K, V]):
             {}
         """
         builder = self._node.builder
-        if label is not None:
-            check_is("print(label=)", label, (str,), "a text")
         own = builder.graph.new_name("KSTREAM-PRINTER-", name)
         shown = self._node.name if label is None else label
 
@@ -690,7 +689,6 @@ class KStream(Generic[K, V]):
             {'large': [('desk', 12)], 'small': [('lamp', 3)]}
         """
         call = f"to({topic!r})" if isinstance(topic, str) else "to()"
-        check_flags("to()", origin=origin, feedback=feedback)
         target: str | Make
         if isinstance(topic, str):
             target = topic
@@ -737,8 +735,6 @@ class KStream(Generic[K, V]):
             >>> app.topology().repartition_topics
             ('shop-letters-repartition',)
         """
-        if partitions is not None:
-            check_is("repartition(partitions=)", partitions, (int,), "a number of partitions")
         if partitions is not None and not 1 <= partitions <= TASK_NUMBER_MAX + 1:
             raise TopologyError(
                 f"repartition(): partitions must be 1 to {TASK_NUMBER_MAX + 1}, not {partitions}"
@@ -746,9 +742,8 @@ class KStream(Generic[K, V]):
         if partitioner is not None:
             check_takes("repartition()", partitioner, "key", "value", "partitions")
             check_not_marked("repartition()", partitioner)
-        check_flags("repartition()", plain=plain)
         if name is not None:
-            check_is("repartition(name=)", name or None, (str,), "a text")
+            check_topic_name(name, "repartition(name=)")
         builder = self._node.builder
         kinds = self._written(key, value, "repartition()")
         how = Repartition(
@@ -839,8 +834,6 @@ class KStream(Generic[K, V]):
             {'counts': [('lamp', 1), ('lamp', 2)]}
         """
         node = self._node
-        if name is not None:
-            check_is("group_by_key(name=)", name, (str,), "a text")
         return KGroupedStream(
             node.builder,
             node.name,
@@ -1479,7 +1472,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, Any]:
         call = "join()" if kind == "inner" else f"{kind}_join()"
         if isinstance(other, GlobalKTable):
-            if (within, grace, store) != (None, None, None):
+            if any(one is not None for one in (within, grace, store)):
                 raise TopologyError(f"{call}: a global table takes on=, value= and name= only")
             return KStream(*joined_globally(call, self, other, joiner, on, value, name))
         if on is not None:

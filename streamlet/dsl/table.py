@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from streamlet.arguments import calls_told_by_form
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.foreign_keys.nodes import joined_by_foreign_key
-from streamlet.dsl.graph.arguments import calls_told_by_form
 from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import pair_types, result_type
 from streamlet.dsl.graph.kinds import Kind

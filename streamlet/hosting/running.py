@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
+from streamlet.arguments import calls_told_by_form
 from streamlet.closing import Closing
 from streamlet.config import Settings
-from streamlet.dsl.graph.arguments import calls_told_by_form
 from streamlet.errors import StreamletError, WrongTypeError, error_text
 from streamlet.types import ms_of
 from streamlet.user_code import shown

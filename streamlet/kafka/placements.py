@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from zlib import crc32
 
 from streamlet.kafka.murmur2 import partition_of
+from streamlet.user_code import shown
 
 #: A partitioner by librdkafka's name, with or without ``_random``, or by that of its hash.
 PartitionerName: TypeAlias = Literal[
@@ -61,7 +62,7 @@ def partitioner_name(given: object) -> str:
     if isinstance(given, str) and given in _NAMES:
         return _NAMES[given]
     known = ", ".join(map(repr, _NAMES))
-    raise ValueError(f"{given!r} is no partitioner of a topic; there are {known}")
+    raise ValueError(f"{shown(given)} is no partitioner of a topic; there are {known}")
 
 
 def place(partitioner: str) -> Callable[[bytes, int], int]:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
 
+from streamlet.arguments import types_checked_inside
 from streamlet.config.values import duration
 from streamlet.errors import ConfigError, HandlerError, ProcessingError, RegistryError, error_text
 from streamlet.kafka.ports import Headers
@@ -144,6 +145,7 @@ class Retry:
         ConfigError: one of these cannot be.
     """
 
+    @types_checked_inside
     def __init__(
         self,
         attempts: int = 5,
@@ -153,13 +155,13 @@ class Retry:
         then: FinalWords = "fail",
     ) -> None:
         if type(attempts) is not int or not 2 <= attempts <= 1_000:
-            raise ConfigError([f"Retry(attempts={attempts!r}): expected 2 to 1000"])
+            raise ConfigError([f"Retry(attempts={shown(attempts)}): expected 2 to 1000"])
         self.attempts = attempts
         self.backoff_ms = _milliseconds("backoff", backoff)
         self.longest_ms = _milliseconds("longest", longest)
         final = answer_of(then)
         if not isinstance(final, FinalAnswer):
-            raise ConfigError([f"Retry(then={then!r}): expected another answer than to retry"])
+            raise ConfigError([f"Retry(then={shown(then)}): expected another answer than to retry"])
         self.then = final
 
     def __repr__(self) -> str:
@@ -187,7 +189,7 @@ def _milliseconds(name: str, given: str | timedelta | int) -> int:
     try:
         return duration().parse(given)
     except ValueError as error:
-        raise ConfigError([f"Retry({name}={given!r}): {error}"]) from error
+        raise ConfigError([f"Retry({name}={shown(given)}): {error}"]) from error
 
 
 def answer_of(given: object) -> FinalAnswer | Retry | None:
@@ -195,9 +197,9 @@ def answer_of(given: object) -> FinalAnswer | Retry | None:
     match given:
         case FinalAnswer() | Retry():
             return given
-        case "fail" | "skip":
+        case str() if given in ("fail", "skip"):
             return FinalAnswer(cast(Action, given))
-        case ("dead_letter", str(topic)) if is_topic_name(topic):
+        case (str(word), str(topic)) if word == "dead_letter" and is_topic_name(topic):
             return FinalAnswer("dead_letter", topic)
     return None
 

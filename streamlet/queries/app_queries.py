@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from streamlet.arguments import calls_told_by_form, check_is
 from streamlet.queries.position import Position
 from streamlet.state.query_errors import StreamsNotStartedError
 from streamlet.tasks.served_tasks import ServedTasks, ServingWorker
@@ -22,6 +23,7 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 
+@calls_told_by_form
 class Queries:
     """Reads of the stores of the application that runs in this process, from any thread."""
 
@@ -123,7 +125,8 @@ class Queries:
             timeout_ms=ms_of(timeout),
             max_staleness_ms=None if max_staleness is None else ms_of(max_staleness),
         )
-        name = store if isinstance(store, str) else store.name
+        name: Any = store if isinstance(store, str) else getattr(store, "name", None)
+        check_is("store()", name, (str,), "the name of a store, or what it was made with")
         return self._local(name, kind, options).face()
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
@@ -137,8 +140,9 @@ class Queries:
             TypeError: the store is of another kind than the query.
         """
         from streamlet.queries.local import ReadOptions
-        from streamlet.queries.requests import StateQueryResult
+        from streamlet.queries.requests import StateQueryRequest, StateQueryResult
 
+        check_is("query()", request, (StateQueryRequest,), "a StateQueryRequest(store, query)")
         query, most = request.query, request.max_staleness
         options = ReadOptions(
             local=True,

@@ -7,10 +7,14 @@ from typing import Any, Self
 
 import attrs
 
+from streamlet.arguments import calls_told_by_form
 from streamlet.bounded import INT32_MAX, INT64_MAX, whole
+from streamlet.errors import WrongTypeError
 from streamlet.types import TopicPartition
+from streamlet.user_code import shown
 
 
+@calls_told_by_form
 @attrs.frozen
 class Position:
     """Per input partition the offset behind the last record that an answer contains.
@@ -20,6 +24,13 @@ class Position:
     """
 
     offsets: Mapping[TopicPartition, int] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.offsets, Mapping) or not all(map(_is_offset, self.offsets.items())):
+            raise WrongTypeError(
+                "Position(offsets=) expects a dict of offsets by TopicPartition, got "
+                f"{shown(self.offsets)}; a position as JSON is read by Position.from_json()"
+            )
 
     def merged(self, other: Position) -> Position:
         """The later of both in each partition: what a reader has seen of two answers."""
@@ -65,6 +76,11 @@ class Position:
             raise ValueError(f"no position: {error}") from error
 
 
+def _is_offset(entry: tuple[Any, Any]) -> bool:
+    return isinstance(entry[0], TopicPartition) and type(entry[1]) is int
+
+
+@calls_told_by_form
 @attrs.frozen
 class PositionBound:
     """The position that an answer has to contain at least."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
 
+from streamlet.arguments import calls_told_by_form
 from streamlet.dsl.processors.store_views import (
     KeyValueStore,
     TimestampedStore,
@@ -16,6 +17,7 @@ from streamlet.dsl.processors.store_views import (
     VersionedKeyValueStore,
 )
 from streamlet.dsl.processors.window_views import SessionStore, WindowStore
+from streamlet.errors import WrongTypeError
 from streamlet.queries.position import Position, PositionBound
 from streamlet.serdes.windowed import Windowed
 from streamlet.state.version_rows import VersionedRecord
@@ -49,12 +51,17 @@ class KeyedQuery(Query[R_co]):
 
     key: Any
 
+    def __attrs_post_init__(self) -> None:
+        if self.key is None:
+            raise WrongTypeError(f"{type(self).__name__}(key=) expects a key, got None")
+
     @property
     def partition_key(self) -> Any:
         """The key."""
         return self.key
 
 
+@calls_told_by_form
 @attrs.frozen
 class KeyQuery(KeyedQuery[V | None], Generic[K, V]):
     """The value of a key."""
@@ -68,6 +75,7 @@ class KeyQuery(KeyedQuery[V | None], Generic[K, V]):
         return found
 
 
+@calls_told_by_form
 @attrs.frozen
 class TimestampedKeyQuery(KeyedQuery[ValueAndTimestamp[V] | None], Generic[K, V]):
     """The value of a key and its time."""
@@ -81,6 +89,7 @@ class TimestampedKeyQuery(KeyedQuery[ValueAndTimestamp[V] | None], Generic[K, V]
         return found
 
 
+@calls_told_by_form
 @attrs.frozen
 class RangeQuery(Query[Iterator[tuple[K, V]]], Generic[K, V]):
     """The entries from one key to another, both inclusive; None is an open end."""
@@ -97,6 +106,7 @@ class RangeQuery(Query[Iterator[tuple[K, V]]], Generic[K, V]):
         return found
 
 
+@calls_told_by_form
 @attrs.frozen
 class TimestampedRangeQuery(Query[Iterator[tuple[K, ValueAndTimestamp[V]]]], Generic[K, V]):
     """The entries from one key to another with their times; as ``RangeQuery``."""
@@ -113,6 +123,7 @@ class TimestampedRangeQuery(Query[Iterator[tuple[K, ValueAndTimestamp[V]]]], Gen
         return found
 
 
+@calls_told_by_form
 @attrs.frozen
 class WindowKeyQuery(KeyedQuery[Iterator[tuple[int, V]]], Generic[K, V]):
     """The windows of a key that begin from one time to another, both inclusive, ms."""
@@ -128,6 +139,7 @@ class WindowKeyQuery(KeyedQuery[Iterator[tuple[int, V]]], Generic[K, V]):
         return found
 
 
+@calls_told_by_form
 @attrs.frozen
 class WindowRangeQuery(Query[Iterator[tuple[Windowed[K], V]]], Generic[K, V]):
     """The windows of all keys that begin from one time to another, both inclusive, ms."""
@@ -142,6 +154,7 @@ class WindowRangeQuery(Query[Iterator[tuple[Windowed[K], V]]], Generic[K, V]):
         return found
 
 
+@calls_told_by_form
 @attrs.frozen
 class SessionKeyQuery(KeyedQuery[Iterator[tuple[Windowed[K], V]]], Generic[K, V]):
     """The sessions of a key."""
@@ -155,6 +168,7 @@ class SessionKeyQuery(KeyedQuery[Iterator[tuple[Windowed[K], V]]], Generic[K, V]
         return found
 
 
+@calls_told_by_form
 @attrs.frozen
 class VersionedKeyQuery(KeyedQuery[VersionedRecord[V] | None], Generic[K, V]):
     """The newest version of a key, or the one that was valid at a time, ms."""
@@ -169,6 +183,7 @@ class VersionedKeyQuery(KeyedQuery[VersionedRecord[V] | None], Generic[K, V]):
         return found
 
 
+@calls_told_by_form
 @attrs.frozen
 class MultiVersionedKeyQuery(KeyedQuery[Iterator[VersionedRecord[V]]], Generic[K, V]):
     """The versions of a key that were valid at some time from one to another, inclusive, ms."""
@@ -185,6 +200,7 @@ class MultiVersionedKeyQuery(KeyedQuery[Iterator[VersionedRecord[V]]], Generic[K
         return reversed([*found]) if self.descending else found
 
 
+@calls_told_by_form
 @attrs.frozen
 class StateQueryRequest(Generic[R]):
     """A query of a store, and what its answer has to be like.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from streamlet.arguments import told_by_form
 from streamlet.bounded import is_deeper, parsed
 from streamlet.errors import SerdeError
 from streamlet.registry.avro_types import converters, schema_of
@@ -26,6 +27,7 @@ _MOST_EMPTY = 10_000
 _OWN = frozenset({"__fastavro_parsed", "__named_schemas"})
 
 
+@told_by_form
 def avro(
     of: Any = None,
     *,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from streamlet.arguments import calls_told_by_form
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import (
     ConfigError,
@@ -45,6 +46,7 @@ _TOKEN = re.compile(r"[!-~]+")
 _KINDS: dict[object, SchemaKind] = {"AVRO": "AVRO", "JSON": "JSON", "PROTOBUF": "PROTOBUF"}
 
 
+@calls_told_by_form
 class Registry:
     """A schema registry with Confluent's API, asked once for each schema.
 
@@ -91,7 +93,7 @@ class Registry:
         self._connection = RegistryConnection(
             urls, _authorization(login, token), _tls(ca, certificate, key), timeout_ms
         )
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock() if clock is None else clock
         self._max_age_ms = max_age_ms
         #: Schemas by the paths that they were asked for by.
         self._schemas: dict[str, RegistrySchema] = {}
@@ -337,7 +339,7 @@ def _tls(
         context = ssl.create_default_context(cafile=ca)
         if certificate is not None:
             context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
+    except (OSError, ValueError) as error:  # a name that no file has, too
         raise ConfigError([f"schema registry: ca, certificate or key: {error}"]) from error
     return context
 

@@ -248,7 +248,7 @@ def shown_url(url: SplitResult) -> str:
 
 def basic(username: str, password: str) -> str:
     """The header of a name and a password."""
-    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
+    return "Basic " + base64.b64encode(printable(f"{username}:{password}").encode()).decode()
 
 
 def credentials_in(url: SplitResult) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from streamlet.arguments import check_is, told_by_form
 from streamlet.errors import SerdeError
 from streamlet.registry.framing import RecordFormat, Subject, framed
 from streamlet.registry.schemas import RegistrySchema, Schemas
@@ -18,6 +19,7 @@ from streamlet.serdes.serde import Serde
 _DIALECT = "http://json-schema.org/draft/2020-12/schema"
 
 
+@told_by_form
 def json(
     of: Any = Any,
     *,
@@ -59,6 +61,8 @@ def _schema(of: Any, given: dict[str, Any] | str | None) -> Any:
             return text.loads(given)
         except ValueError as error:
             raise SerdeError(f"json: schema= is no JSON: {error}") from error
+    if given is not None:
+        check_is("json(schema=)", given, (dict,), "a JSON Schema, a dict or its text")
     if given is not None or of is Any:
         return given
     found = msgspec.json.schema(of)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from streamlet.arguments import told_by_form
 from streamlet.errors import SerdeError
 from streamlet.registry.framing import RecordFormat, Subject, framed
 from streamlet.registry.schemas import RegistrySchema, Schemas
@@ -24,6 +25,7 @@ _TOKEN = re.compile(
 )
 
 
+@told_by_form
 def protobuf(
     of: Any,
     *,

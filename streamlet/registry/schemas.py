@@ -9,10 +9,13 @@ from typing import Literal, Protocol, TypeAlias
 
 import attrs
 
+from streamlet.arguments import calls_told_by_form
+
 #: The languages of schemas.
 SchemaKind: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 
 
+@calls_told_by_form
 @attrs.frozen
 class SchemaReference:
     """A schema that another one uses: its name there, and where it is registered."""
@@ -22,6 +25,7 @@ class SchemaReference:
     version: int
 
 
+@calls_told_by_form
 @attrs.frozen
 class RegistrySchema:
     """A schema as text.

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from streamlet.arguments import told_by_form
 from streamlet.errors import SerdeError
 from streamlet.serdes.avro_exact import Look, look_at
 from streamlet.serdes.marks import with_schema
@@ -22,6 +23,7 @@ Schema: TypeAlias = str | Path | dict[str, Any] | list[Any]
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
+@told_by_form
 def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
     """A serde for values of an Avro schema, as dicts, lists and plain values.
 

@@ -14,6 +14,7 @@ from uuid import UUID
 import attrs
 import msgspec
 
+from streamlet.arguments import told_by_form
 from streamlet.columnwise import (
     all_of,
     decode_texts,
@@ -57,6 +58,7 @@ def integer() -> Serde[int]:
     return _whole("int", "q")
 
 
+@told_by_form
 def int32() -> Serde[int]:
     """Whole numbers of four bytes, big-endian, two's complement. Kafka: IntegerSerde.
 
@@ -65,6 +67,7 @@ def int32() -> Serde[int]:
     return _whole("int32", "i")
 
 
+@told_by_form
 def int16() -> Serde[int]:
     """Whole numbers of two bytes, big-endian, two's complement. Kafka: ShortSerde.
 
@@ -81,6 +84,7 @@ def number() -> Serde[float]:
     return _floating("float", "d")
 
 
+@told_by_form
 def float32() -> Serde[float]:
     """Floats of four bytes, IEEE 754 single, big-endian. Kafka: FloatSerde.
 

@@ -13,6 +13,7 @@ import attrs
 import msgspec
 import msgspec.inspect as kinds
 
+from streamlet.arguments import told_by_form
 from streamlet.columnwise import are_documents, document_copies
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_bytes import (
@@ -47,6 +48,7 @@ _SHORTEST: dict[type[kinds.Type], bytes] = {
 def json() -> Serde[Any]: ...
 @overload
 def json(of: type[T]) -> Serde[T]: ...
+@told_by_form
 def json(of: Any = Any) -> Serde[Any]:
     """JSON for a type: a dataclass, an attrs class, a ``msgspec.Struct``, or what they may contain.
 

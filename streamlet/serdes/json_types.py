@@ -23,6 +23,7 @@ import msgspec.inspect as kinds
 
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_decoders import class_of, decoder_of
+from streamlet.user_code import text_of
 
 _CLASSES = "a dataclass, an attrs class or a msgspec.Struct"
 _WHOLE = "or a pair (encode, decode) for the whole"
@@ -297,4 +298,4 @@ def type_name(of: Any) -> str:
     """A type as one writes it."""
     if isinstance(of, type) and get_origin(of) is None:
         return of.__name__
-    return str(of).replace("typing.", "")
+    return text_of(of).replace("typing.", "")

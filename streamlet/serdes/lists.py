@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from streamlet.arguments import told_by_form
 from streamlet.serdes.resolve import SerdeLike, serde
 from streamlet.serdes.serde import ColumnError, Serde, build
 
@@ -23,6 +24,7 @@ _CONSTANT, _VARIABLE = b"\x00", b"\x01"
 _NULL = -1
 
 
+@told_by_form
 def list_of(entry: SerdeLike[T]) -> Serde[list[T | None]]:
     """Lists of one type, as Kafka's ``ListSerde`` writes them. Kafka: KIP-466.
 

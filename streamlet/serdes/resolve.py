@@ -10,12 +10,14 @@ from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, overloa
 import attrs
 import msgspec
 
+from streamlet.arguments import told_by_form
 from streamlet.errors import SerdeError
 from streamlet.serdes.basic import BY_TYPE, checked, custom
 from streamlet.serdes.json_serde import document, json
 from streamlet.serdes.json_types import bare_type, plain_type, type_name
 from streamlet.serdes.pydantic_models import is_pydantic, pydantic_json
 from streamlet.serdes.serde import Serde, build
+from streamlet.user_code import shown
 
 T = TypeVar("T")
 
@@ -31,6 +33,7 @@ def serde(of: None) -> Serde[None]: ...
 def serde(of: type[T]) -> Serde[T]: ...
 @overload
 def serde(of: tuple[Callable[[T], bytes], Callable[[bytes], T]]) -> Serde[T]: ...
+@told_by_form
 def serde(of: Any) -> Serde[Any]:
     """The serde of a Python type.
 
@@ -63,7 +66,7 @@ def serde(of: Any) -> Serde[Any]:
         raise SerdeError(f"no serde for {type_name(of)}: use json() for documents of any shape")
     if not isinstance(of, type) and get_origin(of) is None:
         raise SerdeError(
-            f"no serde for {of!r}: expected a type, a Serde or a pair (encode, decode)"
+            f"no serde for {shown(of)}: expected a type, a Serde or a pair (encode, decode)"
         )
     return pydantic_json(of) if is_pydantic(of) else json(of)
 
@@ -110,9 +113,9 @@ def _plain(of: Any) -> Serde[Any]:
 
 def _pair(of: tuple[Any, ...]) -> Serde[Any]:
     if len(of) != 2 or not all(map(callable, of)):
-        raise SerdeError(f"no serde for {of!r}: a pair must be two functions (encode, decode)")
+        raise SerdeError(f"no serde for {shown(of)}: a pair must be two functions (encode, decode)")
     if any(map(inspect.iscoroutinefunction, of)):
-        raise SerdeError(f"no serde for {of!r}: an async function cannot encode or decode")
+        raise SerdeError(f"no serde for {shown(of)}: an async function cannot encode or decode")
     name = getattr(of[1], "__qualname__", type(of[1]).__name__)
     return custom(of[0], of[1], name=f"custom({name})")
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from streamlet.arguments import told_by_form, types_checked_inside
 from streamlet.config.values import duration
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_serde import json
@@ -42,6 +43,7 @@ class Windowed(NamedTuple, Generic[K]):
 windowed_of: Callable[[Iterable[Any]], Windowed[Any]] = partial(tuple.__new__, Windowed)
 
 
+@types_checked_inside
 def time_windowed(
     key: SerdeLike[K], size_ms: int | str | timedelta | None = None
 ) -> Serde[Windowed[K]]:
@@ -84,6 +86,7 @@ def windowed_until(
     return _windowed(name, inner, encode, decode, encode_all, _LONG.size)
 
 
+@told_by_form
 def session_windowed(key: SerdeLike[K]) -> Serde[Windowed[K]]:
     """Keys of session windows, as Java's ``SessionWindowedSerde`` writes them.
 
@@ -110,6 +113,7 @@ class _Document(msgspec.Struct):
     end: int
 
 
+@told_by_form
 def windowed_json(key: type[K]) -> Serde[Windowed[K]]:
     """Keys of any windows as JSON: ``{"key": …, "start": …, "end": …}``.
 

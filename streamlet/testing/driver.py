@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from streamlet.app import App
+from streamlet.arguments import calls_told_by_form
 from streamlet.clock import ManualClock
 from streamlet.closing import Closing
-from streamlet.dsl.graph.arguments import calls_told_by_form
 from streamlet.dsl.graph.durations import Duration
 from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.dsl.processors.store_faces import GlobalStores
@@ -133,7 +133,7 @@ class TopologyTestDriver(Closing):
     ) -> None:
         """Write one raw record, also one that cannot be decoded; otherwise as ``pipe_input``."""
         self._reading(topic)
-        self._pipe(topic, *driver_inputs.raw_columns(key, value), timestamp_ms, headers, partition)
+        self._pipe(topic, [key], [value], timestamp_ms, headers, partition)
 
     def pipe_inputs(
         self,
@@ -228,7 +228,7 @@ class TopologyTestDriver(Closing):
             NotFoundError: the application writes no topic of this name.
             SerdeError: a record cannot be decoded as ``key`` or ``value`` says.
         """
-        records = self._topics.taken(driver_inputs.topic_name(topic))
+        records = self._topics.taken(topic)
         serdes = self._topics.serdes(topic)
         decode_key, decode_value = (
             (serde_of(given) if given is not None else known).decode
@@ -339,7 +339,7 @@ class TopologyTestDriver(Closing):
 
     def _reading(self, topic: str) -> SourceNode:
         self._check_open()
-        if driver_inputs.topic_name(topic) not in self._sources:
+        if topic not in self._sources:
             known = ", ".join(sorted(self._sources.keys() - self._topics.ours)) or "nothing yet"
             hint = ""
             if topic in self._topology.source_topics_among([topic]):

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from streamlet.app import App
+from streamlet.arguments import check_is
 from streamlet.config.values import duration
-from streamlet.dsl.graph.arguments import check_is
 from streamlet.dsl.graph.durations import Duration
 from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.errors import SerdeError, WrongTypeError
@@ -31,10 +31,10 @@ def checked_app(app: object) -> App:
     """The application to drive.
 
     Raises:
-        TypeError: it is none.
+        WrongTypeError: it is none.
     """
     if not isinstance(app, App):
-        raise TypeError(f"TopologyTestDriver() expects an App, got {shown(app)}")
+        raise WrongTypeError(f"TopologyTestDriver() expects an App, got {shown(app)}")
     return app
 
 
@@ -42,24 +42,14 @@ def checked_partitions(given: object) -> Mapping[str, int]:
     """Return the number of partitions by topic; none where a test does not say it.
 
     Raises:
-        TypeError: they are no numbers by topic.
+        WrongTypeError: they are no numbers by topic.
     """
     found = {} if given is None else given
     if not isinstance(found, Mapping) or set(map(type, found.values())) - {int}:
-        raise TypeError(
+        raise WrongTypeError(
             f"partitions= expects numbers by topic, such as {{'in': 3}}, got {shown(given)}"
         )
     return found
-
-
-def topic_name(given: object) -> str:
-    """The name of a topic.
-
-    Raises:
-        WrongTypeError: it is no text.
-    """
-    check_is("the driver", given, (str,), "the name of a topic")
-    return str(given)
 
 
 def store_name(given: object) -> str:
@@ -93,17 +83,6 @@ def checked_pairs(records: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     return found
 
 
-def raw_columns(key: object, value: object) -> tuple[list[Any], list[Any]]:
-    """The key and the value of a raw record as columns.
-
-    Raises:
-        WrongTypeError: one is neither bytes nor None.
-    """
-    for what, given in (("key", key), ("value", value)):
-        check_is(f"pipe_bytes(): the {what}", given, (bytes, type(None)), "bytes or None")
-    return [key], [value]
-
-
 def encoded(topic: str, what: str, serde: Serde[Any], column: list[Any]) -> list[bytes | None]:
     """The bytes of keys or values of records that a test writes.
 
@@ -121,13 +100,13 @@ def time_ms(call: str, given: object) -> int:
     """A time in ms since the epoch, given as such or as a ``datetime`` with a time zone.
 
     Raises:
-        TypeError: it is neither.
+        WrongTypeError: it is neither.
     """
     if isinstance(given, datetime) and given.tzinfo is not None:
         return int(given.timestamp() * 1_000)
     if isinstance(given, int) and not isinstance(given, bool):
         return given
-    raise TypeError(
+    raise WrongTypeError(
         f"{call} expects an int, ms since the epoch, or a datetime with a time zone, got "
         f"{shown(given)}"
     )
@@ -141,29 +120,33 @@ def length_ms(call: str, given: Duration, back: str = "time never moves back") -
     Raises:
         ValueError: it is none, or negative.
     """
-    if given < timedelta() if isinstance(given, timedelta) else str(given).startswith("-"):
-        raise ValueError(f"{call} {given!r}: {back}")
+    if (
+        given < timedelta()
+        if isinstance(given, timedelta)
+        else shown(given).startswith(("-", "'-"))
+    ):
+        raise ValueError(f"{call} {shown(given)}: {back}")
     try:
         return duration().parse(given)
     except ValueError as error:
-        raise ValueError(f"{call} {given!r}: {error}") from error
+        raise ValueError(f"{call} {shown(given)}: {error}") from error
 
 
 def checked_headers(given: Iterable[tuple[str, bytes | None]] | None) -> Headers | None:
     """Headers of a record; None where there are none.
 
     Raises:
-        TypeError: they are no pairs of a name and bytes.
+        WrongTypeError: they are no pairs of a name and bytes.
     """
     try:
-        pairs = [(name, value) for name, value in given or ()]
+        pairs = [] if given is None else [(name, value) for name, value in given]
         fits = all(isinstance(name, str) for name, _ in pairs) and all(
             isinstance(value, bytes | None) for _, value in pairs
         )
     except (TypeError, ValueError):
         fits = False
     if not fits or isinstance(given, dict):
-        raise TypeError(
+        raise WrongTypeError(
             "headers= expects pairs of a name and bytes, such as [('id', b'7')], got "
             f"{shown(given)}"
         )

@@ -7,7 +7,7 @@ from typing import Any, get_origin
 
 import attrs
 
-from streamlet.dsl.graph.arguments import check_is
+from streamlet.arguments import check_is
 from streamlet.dsl.processors.store_faces import GlobalStores, face_of
 from streamlet.dsl.processors.store_views import seen_as
 from streamlet.errors import NotFoundError

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamlet.dsl.graph.arguments import check_is
 from streamlet.errors import ConfigError, NotFoundError
 from streamlet.kafka.placements import DEFAULT, place
 from streamlet.kafka.ports import Headers, PartitionBatch
@@ -135,10 +134,7 @@ class DriverTopics:
 
         Raises:
             NotFoundError: it has not.
-            WrongTypeError: it is no number.
         """
-        if partition is not None:
-            check_is("partition=", partition, (int,), "a number")
         count = self.counts.get(topic, 1)
         if partition is not None and not 0 <= partition < count:
             raise NotFoundError(f"{topic!r} has no partition {partition}; it has {count}")

@@ -64,7 +64,7 @@ def check_topic_name(topic: str, what: str) -> None:
         )
     if len(topic) > _TOPIC_CHARACTERS:
         raise TopologyError(
-            f"{what}: topic {topic} would have {len(topic)} characters, "
+            f"{what}: topic {shown(topic)} would have {len(topic)} characters, "
             f"Kafka takes {_TOPIC_CHARACTERS}"
         )
 

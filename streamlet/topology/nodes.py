@@ -13,11 +13,13 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from streamlet.arguments import told_by_form
 from streamlet.config.values import duration
 from streamlet.errors import TopologyError
 from streamlet.kafka.placements import DEFAULT
 from streamlet.state.rocks_choice import RocksChoice
 from streamlet.topology.operator import Operator, OperatorFactory, OperatorInParts
+from streamlet.user_code import shown
 
 #: When the results of an operator come, if not each with a record.
 Timed: TypeAlias = Literal[
@@ -135,6 +137,7 @@ class ByDuration:
         return f"by_duration:{self.ms} ms"
 
 
+@told_by_form
 def by_duration(time: str | int | timedelta) -> ByDuration:
     """Begin a stream without a commit so long before now, as Kafka's ``by_duration`` does.
 
@@ -154,7 +157,7 @@ def by_duration(time: str | int | timedelta) -> ByDuration:
     try:
         return ByDuration(duration().parse(time))
     except ValueError as error:
-        raise TopologyError(f"by_duration({time!r}): {error}") from error
+        raise TopologyError(f"by_duration({shown(time)}): {error}") from error
 
 
 @attrs.frozen(eq=False)

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 import attrs
 import msgspec
 
+from streamlet.arguments import types_checked_inside
 from streamlet.bounded import whole
 from streamlet.clock import Clock, SystemClock
 from streamlet.dsl.processors.store_view import no_headers_kept
@@ -230,6 +231,7 @@ class StoreClient:
         raise StateStoreMigratedError(f"{self.url} {why}; ask another instance")
 
 
+@types_checked_inside
 def connect(
     url: str,
     *,
@@ -251,12 +253,11 @@ def connect(
         InvalidQueryError: it is no address of HTTP, or no token.
         ConfigError: a file cannot be read, or is none of its kind, or a key has no certificate.
     """
-    context = None
     if key is not None and certificate is None:
         raise ConfigError(["connect(key=) is that of a certificate: give certificate= too"])
-    if ca is not None or certificate is not None:
-        own = None if certificate is None else (str(certificate), str(key or certificate))
-        context = with_files(own, None if ca is None else str(ca))
+    own = None if certificate is None else (str(certificate), str(key or certificate))
+    authorities = None if ca is None else str(ca)
+    context = with_files(own, authorities) if own or ca is not None else None
     return StoreClient(url, token.strip() if isinstance(token, str) else token, context)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from streamlet.config import Settings
@@ -37,3 +39,11 @@ def test_a_number_with_two_underscores_in_a_row_is_refused_as_others_are() -> No
 @pytest.mark.parametrize("key", ["rebalance.timeout.ms", "session.timeout.ms"])
 def test_the_longest_time_that_kafka_takes_is_taken(key: str) -> None:
     assert Settings.load(overrides=[f"{key}=2147483647"])[key] == 2**31 - 1
+
+
+@pytest.mark.parametrize("given", [5, "a=b", [5], [("a", 1, "here")], {"a": 1}.items()])
+def test_overrides_are_a_list_of_texts(given: Any) -> None:
+    with pytest.raises(ConfigError, match=r"overrides: expected a list of texts"):
+        Settings.load({}, overrides=given)
+    with pytest.raises(ConfigError, match="file: expected a Path"):
+        Settings.load({}, file=given)

@@ -23,6 +23,7 @@ from streamlet.errors import TopologyError
 from streamlet.state.bucket_store import BucketStore
 from streamlet.state.store import CachedStore
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
+from streamlet.user_code import shown
 
 #: When an aggregation sends results on: with each record, or with each commit.
 Emit: TypeAlias = Literal["updates", "on_commit"]
@@ -192,5 +193,5 @@ def check_emit(call: str, emit: str) -> bool:
         TopologyError: it is neither that nor ``updates``.
     """
     if emit not in ("updates", "on_commit"):
-        raise TopologyError(f"{call}: emit={emit!r}: expected 'updates' or 'on_commit'")
+        raise TopologyError(f"{call}: emit={shown(emit)}: expected 'updates' or 'on_commit'")
     return emit == "on_commit"

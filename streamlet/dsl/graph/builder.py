@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypedDict, Unpack
 
-from streamlet.dsl.graph.arguments import check_is
+from streamlet.arguments import check_is
 from streamlet.dsl.graph.kinds import DEFAULT, Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike, no_headers
 from streamlet.dsl.graph.present_changes import NotedStores, NotingChanges

@@ -9,6 +9,7 @@ from streamlet.config.values import duration
 from streamlet.errors import TopologyError
 from streamlet.logs import get_logger
 from streamlet.types import LONGEST_MS
+from streamlet.user_code import shown
 
 log = get_logger(__name__)
 
@@ -44,5 +45,5 @@ def milliseconds(what: str, given: Duration, minimum_ms: int = 0) -> int:
         if length > LONGEST_MS:
             raise ValueError(f"expected at most {LONGEST_MS} ms")
     except ValueError as error:
-        raise TopologyError(f"{what} {given!r}: {error}") from error
+        raise TopologyError(f"{what} {shown(given)}: {error}") from error
     return length

@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
-from streamlet.dsl.graph.arguments import check_callable
+from streamlet.arguments import check_callable
 from streamlet.dsl.graph.record_context import ContextFunction, is_marked
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import called, is_async, is_generator, makes_manager

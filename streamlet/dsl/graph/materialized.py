@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import TypeAlias
 
 import attrs
 
-from streamlet.dsl.graph.arguments import calls_told_by_form, check_is
+from streamlet.arguments import calls_told_by_form, check_is
+from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.errors import TopologyError
 from streamlet.state.rocks_choice import RocksChoice, rocks_choice
 
@@ -50,15 +50,15 @@ class Materialized:
 
     Raises:
         TopologyError: an unknown setting of RocksDB, or a value that cannot be.
-        WrongTypeError: ``persistent``, ``logged`` or ``headers`` is neither True nor False.
+        WrongTypeError: an argument is of another type.
     """
 
     name: str | None = None
     persistent: bool = True
     logged: bool = True
-    retention: str | timedelta | int | None = None
-    history: str | timedelta | int | None = None
-    ttl: str | timedelta | int | None = None
+    retention: Duration | None = None
+    history: Duration | None = None
+    ttl: Duration | None = None
     rocksdb: Mapping[str, object] | None = attrs.field(default=None, hash=False)
     headers: bool = False
     #: What ``rocksdb`` says, checked.
@@ -66,9 +66,9 @@ class Materialized:
 
     @rocks.default
     def _checked(self) -> RocksChoice | None:
-        flags = ("persistent", self.persistent), ("logged", self.logged), ("headers", self.headers)
-        for name, given in flags:
-            check_is(f"Materialized({name}=)", given, (bool,), "True or False")
+        for name in ("retention", "history", "ttl"):
+            if (given := getattr(self, name)) is not None:
+                milliseconds(f"Materialized({name}=)", given)
         if self.rocksdb is None:
             return None
         if not self.persistent:
@@ -86,8 +86,6 @@ class Materialized:
         if given is not None:
             check_is("store=", given, (str, cls), "a name or a Materialized")
         how = given if isinstance(given, Materialized) else cls(given)
-        if how.name is not None:
-            check_is("Materialized(name=)", how.name, (str,), "the name of a store, a text")
         if how.name == "":
             raise TopologyError("store= is an empty text: name the store, or leave store= out")
         return how

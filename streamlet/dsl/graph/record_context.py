@@ -12,8 +12,8 @@ from typing import Any, TypeVar, overload
 
 import attrs
 
+from streamlet.arguments import check_callable, told_by_form
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.graph.arguments import check_callable
 from streamlet.kafka.ports import Headers
 from streamlet.topology.operator import Operator, TaskContext
 from streamlet.user_code import shown
@@ -136,6 +136,7 @@ class ContextFunction:
 def with_context(function: Callable[[V, RecordContext], R]) -> Callable[[V], R]: ...
 @overload
 def with_context(function: Callable[[K, V, RecordContext], R]) -> Callable[[K, V], R]: ...
+@told_by_form
 def with_context(function: Function) -> Any:
     """Gives a function the ``RecordContext`` as its last argument, behind the key and the value.
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import attrs
 
-from streamlet.dsl.graph.arguments import told_by_form
+from streamlet.arguments import told_by_form
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.errors import TopologyError
 from streamlet.logs import get_logger

@@ -29,9 +29,9 @@ def check_calls(concurrency: int, order: str) -> None:
         TopologyError: it cannot.
     """
     if type(concurrency) is not int or not 1 <= concurrency <= _MOST:
-        raise TopologyError(f"{CALL}: concurrency {concurrency!r}: expected 1 to {_MOST:,}")
+        raise TopologyError(f"{CALL}: concurrency {shown(concurrency)}: expected 1 to {_MOST:,}")
     if order not in ("key", "partition"):
-        raise TopologyError(f"{CALL}: order={order!r}: expected 'key' or 'partition'")
+        raise TopologyError(f"{CALL}: order={shown(order)}: expected 'key' or 'partition'")
 
 
 def retry_rule(retry: Any) -> RetryRule | None:
@@ -43,11 +43,11 @@ def retry_rule(retry: Any) -> RetryRule | None:
     if retry is None:
         return None
     if not isinstance(retry, RetryRule):
-        raise TopologyError(f"{CALL}: retry {retry!r}: expected a streamlet.Retry")
+        raise TopologyError(f"{CALL}: retry {shown(retry)}: expected a streamlet.Retry")
     if retry.then.action != "fail":
         raise TopologyError(
-            f"{CALL}: retry {retry!r}: leave out then=. What becomes of a record when its last "
-            "call failed is decided by processing_handler or on_error of the App"
+            f"{CALL}: retry {shown(retry)}: leave out then=. What becomes of a record when its "
+            "last call failed is decided by processing_handler or on_error of the App"
         )
     return retry
 

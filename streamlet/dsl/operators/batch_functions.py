@@ -14,6 +14,7 @@ from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.record_batch import FailedAt, NoColumnError, RecordBatch, column_of
 from streamlet.errors import TopologyError, error_text
 from streamlet.logs import get_logger
+from streamlet.user_code import shown
 
 log = get_logger(__name__)
 
@@ -28,7 +29,7 @@ def check_most(max_records: int) -> None:
         TopologyError: it cannot.
     """
     if type(max_records) is not int or not 1 <= max_records <= _MOST:
-        raise TopologyError(f"{CALL}: max_records {max_records!r}: expected 1 to {_MOST:,}")
+        raise TopologyError(f"{CALL}: max_records {shown(max_records)}: expected 1 to {_MOST:,}")
 
 
 @attrs.frozen

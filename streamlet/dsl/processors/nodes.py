@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.dsl.graph.arguments import check_flags, check_is
+from streamlet.arguments import check_is
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.ownership import owner_of_keys
@@ -115,8 +115,6 @@ class Processing:
         if takes_state(self.call, given, options):
             return self._with_state(given, options, fixed_key)
         options.check_unused(self.call)
-        if scheduled is not None:
-            check_flags(self.call, schedules=scheduled)
         supplier = supplier_of(self.call, given)
         one = made(self.call, supplier)
         graph = self.stream.builder.graph
@@ -204,5 +202,5 @@ class Processing:
             return known[given][1], known[given][0]
         found = builder.graph.store(given)
         if found is None:
-            raise TopologyError(f"{self.call}: there is no store {given!r}")
+            raise TopologyError(f"{self.call}: there is no store {shown(given)}")
         return found, None

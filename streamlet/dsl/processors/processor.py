@@ -19,6 +19,7 @@ from streamlet.dsl.processors.store_views import seen_as
 from streamlet.errors import NotFoundError, TopologyError
 from streamlet.topology.operator import TaskContext
 from streamlet.types import TaskId
+from streamlet.user_code import shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -140,7 +141,7 @@ class ProcessorContext(Generic[KOut, VOut]):
                 of punctuators.
         """
         if by not in self._punctuators:
-            raise TopologyError(f"schedule(by={by!r}): expected 'stream_time' or 'wall_clock'")
+            raise TopologyError(f"schedule(by={shown(by)}): expected 'stream_time' or 'wall_clock'")
         if not self._schedules:
             raise TopologyError(
                 f"{self._name}: schedule() was not seen in the code of the processor's class, but "

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.dsl.graph.arguments import check_callable
+from streamlet.arguments import check_callable
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.kinds import Kind
@@ -38,13 +38,19 @@ class StateOptions:
     timers: PunctuationType = "stream_time"
     ttl: Duration | None = None
 
+    @property
+    def some(self) -> bool:
+        """True if one of them is given."""
+        others = self.state, self.on_timer, self.ttl
+        return self.timers != "stream_time" or any(one is not None for one in others)
+
     def check_unused(self, call: str) -> None:
         """Refuse options of state functions for other processors.
 
         Raises:
             TopologyError: one is given.
         """
-        if self != StateOptions():
+        if self.some:
             raise TopologyError(
                 f"{call}: state=, on_timer=, timers= and ttl= are for a function (record, state)"
             )
@@ -58,7 +64,7 @@ def takes_state(call: str, given: Any, options: StateOptions) -> bool:
     """
     if isinstance(given, type) or not callable(given) or hasattr(given, "process"):
         return False
-    return "state" in roles(call, given, of_state=options != StateOptions())
+    return "state" in roles(call, given, of_state=options.some)
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -111,7 +117,7 @@ def state_spec(
     """
     if options.timers not in ("stream_time", "wall_clock"):
         raise TopologyError(
-            f"{call}: timers={options.timers!r}: expected 'stream_time' or 'wall_clock'"
+            f"{call}: timers={shown(options.timers)}: expected 'stream_time' or 'wall_clock'"
         )
     ttl_ms = None if options.ttl is None else milliseconds(f"{call}: ttl", options.ttl, 1)
     keys = key.needed(call, "key")

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
-from streamlet.dsl.graph.arguments import check_flags, told_by_form
+from streamlet.arguments import told_by_form
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_takes
@@ -31,6 +31,7 @@ from streamlet.state.timer_store import timer_rows
 from streamlet.state.window_rows import row_keys
 from streamlet.topology.nodes import GlobalTableSpec, StoreSpec, WindowSpec
 from streamlet.topology.operator import TaskContext
+from streamlet.user_code import shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -264,7 +265,6 @@ def window_store(
         TopologyError: there is no serde for the types, or the retention is shorter than the size.
     """
     call = f"window_store({name!r})"
-    check_flags("window_store()", retain_duplicates=retain_duplicates)
     size_ms = milliseconds(f"{call}: size", size, 1)
     retention_ms = milliseconds(f"{call}: retention", retention, 1)
     if retention_ms < size_ms:
@@ -322,7 +322,9 @@ def lru_store(
         TopologyError: there is no serde for the types, or ``max_entries`` is no number from 1 on.
     """
     if type(max_entries) is not int or max_entries < 1:
-        raise TopologyError(f"lru_store({name!r}): max_entries={max_entries!r} is not from 1 on")
+        raise TopologyError(
+            f"lru_store({name!r}): max_entries={shown(max_entries)} is not from 1 on"
+        )
     built = _built("lru_store", "lru", Materialized(name, persistent, logged), key, value)
     return attrs.evolve(built, max_entries=max_entries)
 

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 import attrs
 
-from streamlet.dsl.graph.arguments import check_callable
+from streamlet.arguments import check_callable
 from streamlet.dsl.graph.inference import UNKNOWN, result_type, without_none
 from streamlet.dsl.processors.processor import Processor
 from streamlet.dsl.processors.record import Record

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import attrs
 
-from streamlet.dsl.graph.arguments import told_by_form
+from streamlet.arguments import told_by_form
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
@@ -88,7 +88,7 @@ def until_time_limit(
     """
     if when_full not in ("emit_early", "shut_down"):
         raise TopologyError(
-            f"until_time_limit(when_full={when_full!r}): expected 'emit_early' or 'shut_down'"
+            f"until_time_limit(when_full={shown(when_full)}): expected 'emit_early' or 'shut_down'"
         )
     bounds = _bounds("until_time_limit", max_records, max_bytes)
     return Suppressed(milliseconds("until_time_limit(wait=)", wait), *bounds, when_full)
@@ -97,7 +97,9 @@ def until_time_limit(
 def _bounds(call: str, records: int | None, size: int | None) -> tuple[int | None, int | None]:
     for name, bound in (("max_records", records), ("max_bytes", size)):
         if bound is not None and (type(bound) is not int or bound < 0):
-            raise TopologyError(f"{call}({name}={bound!r}): expected a number from 0 on, or None")
+            raise TopologyError(
+                f"{call}({name}={shown(bound)}): expected a number from 0 on, or None"
+            )
     return records, size
 
 

@@ -9,7 +9,7 @@ import re
 from typing import cast
 from zoneinfo import ZoneInfo
 
-from streamlet.dsl.graph.arguments import told_by_form
+from streamlet.arguments import told_by_form
 from streamlet.dsl.graph.durations import Duration, milliseconds, window_ms
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.windowing.varying_windows import (
@@ -28,6 +28,7 @@ from streamlet.dsl.windowing.windows import (
     UnlimitedWindows,
 )
 from streamlet.errors import TopologyError
+from streamlet.user_code import shown
 
 #: The shortest days that calendar units have.
 _SHORTEST_DAYS = {"d": 1, "w": 7, "mo": 28, "y": 365}
@@ -55,13 +56,13 @@ def calendar(size: str, *, tz: str, offset: Duration = 0, grace: Duration = 0) -
     found = re.fullmatch(r"([1-9]\d{0,3})(d|w|mo|y)", size) if isinstance(size, str) else None
     if found is None:
         raise TopologyError(
-            f"calendar(size={size!r}): expected a number and a unit: '1d', '1w', '1mo' or '1y'"
+            f"calendar(size={shown(size)}): expected a number and a unit: '1d', '1w', '1mo' or '1y'"
         )
     count, unit = int(found[1]), cast("CalendarUnit", found[2])
     offset_ms = milliseconds("calendar(offset=)", offset)
     shortest = count * _SHORTEST_DAYS[unit]
     if offset_ms >= shortest * DAY_MS:
-        raise TopologyError(f"calendar(offset={offset!r}): expected less than {shortest} days")
+        raise TopologyError(f"calendar(offset={shown(offset)}): expected less than {shortest} days")
     longest_ms = count * LONGEST_DAYS[unit] * DAY_MS + CLOCK_CHANGE_MS
     text = f"calendar {size} of {tz} and {offset_ms} ms"
     grace_ms = milliseconds("calendar(grace=)", grace)

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
+from streamlet.arguments import check_callable
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.graph.arguments import check_callable
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.kinds import Kind
@@ -21,6 +21,7 @@ from streamlet.kafka.ports import Headers
 from streamlet.serdes.windowed import Windowed
 from streamlet.topology.names import check_topic_name
 from streamlet.topology.operator import Operator, TaskContext
+from streamlet.user_code import shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -155,7 +156,7 @@ def add_late(builder: Builder, fold: str, late: Late, key: Kind, value: Kind) ->
 
     if not isinstance(late, str):
         if not callable(late):
-            raise TopologyError(f"windowed_by(late={late!r}): expected a topic or a function")
+            raise TopologyError(f"windowed_by(late={shown(late)}): expected a topic or a function")
         check_takes("windowed_by()", late, "record")
     builder.named_processor(name, (fold,), make, aside=True)
     if isinstance(late, str):

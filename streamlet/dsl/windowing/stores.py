@@ -23,6 +23,7 @@ from streamlet.state.bucket_store import bucket_rows
 from streamlet.state.window_rows import row_keys
 from streamlet.topology.nodes import StoreSpec, WindowSpec
 from streamlet.topology.operator import Operator, TaskContext
+from streamlet.user_code import shown
 
 
 @attrs.frozen
@@ -58,7 +59,7 @@ class WindowStoreOf:
             try:
                 retention = duration().parse(wanted)
             except ValueError as error:
-                raise TopologyError(f"{call}: retention {wanted!r}: {error}") from error
+                raise TopologyError(f"{call}: retention {shown(wanted)}: {error}") from error
             if least is None or retention < least:
                 shortest = "for ever" if least is None else f"for {least} ms"
                 raise TopologyError(

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, get_args
 
 import attrs
 
-from streamlet.dsl.graph.arguments import check_is
+from streamlet.arguments import check_is
 from streamlet.dsl.windowing.varying_windows import VaryingWindows
 from streamlet.serdes import Serde, session_windowed, time_windowed
 from streamlet.serdes.windowed import NO_END

@@ -187,7 +187,7 @@ def test_expressions_nest_as_deeply_as_a_program_makes_them(count: int) -> None:
 
 @pytest.mark.parametrize("name", [None, 5, ["n"]])
 def test_the_name_of_a_column_is_text(name: Any) -> None:
-    with pytest.raises(TypeError, match=r"col\(\) expects the name"):
+    with pytest.raises(TypeError, match=r"col\(name=\) expects text"):
         sl.col(name)
     with pytest.raises(TypeError, match=r"sum_\(\) expects an expression such as"):
         sl.sum_(name)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+import numpy
 import pytest
 
 import streamlet as sl
+from streamlet.arguments import told_by_form
 from streamlet.config import Settings
-from streamlet.dsl.graph.arguments import told_by_form
 from streamlet.errors import ConfigError, ProcessingError, TopologyError
 from streamlet.hosting.preparing import check_supported
 from streamlet.testing import TopologyTestDriver
 
 Call = Callable[[sl.App, Any], Any]
+#: It has no truth, and is equal to nothing as a whole.
+COLUMN: Any = numpy.array(["updates", "final"])
 
 
 class Unshown:
@@ -65,10 +71,13 @@ CALLS: dict[str, tuple[Call, str]] = {
         r"cogroup\(\) expects a grouped stream",
     ),
     "stream": (lambda app, bad: app.stream(bad, key=str, value=str), r"stream\(\) expects"),
-    "table": (lambda app, bad: app.table(bad, key=str, value=str), r"table\(\) expects"),
+    "table": (
+        lambda app, bad: app.table(bad, key=str, value=str),
+        r"table\(topic=\) expects the name of a topic",
+    ),
     "global_table": (
         lambda app, bad: app.global_table(bad, key=str, value=str),
-        r"global_table\(\) expects the name of a topic",
+        r"global_table\(topic=\) expects the name of",
     ),
     "store": (lambda app, bad: grouped(app).count(store=bad), r"store= expects a name or a Mat"),
     "store of a table": (
@@ -79,14 +88,17 @@ CALLS: dict[str, tuple[Call, str]] = {
         lambda app, bad: grouped(app).count(store=sl.Materialized(bad)),
         r"Materialized\(name=\) expects",
     ),
-    "name": (lambda app, bad: stream(app).filter(lambda _k, _v: True, name=bad), r"name= expects"),
+    "name": (
+        lambda app, bad: stream(app).filter(lambda _k, _v: True, name=bad),
+        r"filter\(name=\) expects text",
+    ),
     "name of a group": (
         lambda app, bad: stream(app).group_by_key(name=bad),
         r"group_by_key\(name=\) expects",
     ),
     "name of a branch": (
         lambda app, bad: stream(app).split().branch(lambda _k, _v: True, name=bad),
-        r"branch\(\) expects name=",
+        r"branch\(name=\) expects text",
     ),
     "chain": (
         lambda app, bad: stream(app).split().branch(lambda _k, _v: True, chain=bad),
@@ -154,9 +166,47 @@ def test_an_argument_of_a_wrong_type_is_refused_at_the_call(call: str) -> None:
             assert isinstance(refused.value, TypeError)
 
 
+def test_each_public_call_is_told_by_its_form_and_types() -> None:
+    """The door of a call is its decorator; objects that streamlet makes have none."""
+    made = {"ChangeEvent", "ErrorContext", "FailedRecord", "LateRecord", "RecordMetadata"}
+    made |= {"Cancellable", "Origin", "RecordBatch", "Serde", "StateQueryResult", "StoreBuilder"}
+    made |= {"Timer", "VersionedRecord", "ValueAndTimestamp"}
+    for name in sl.__dir__():
+        one = getattr(sl, name)
+        own = one.__module__.startswith("streamlet.") if hasattr(one, "__module__") else False
+        if inspect.isfunction(one) and own:
+            assert hasattr(one, "__wrapped__"), name
+        if isinstance(one, type) and attrs.has(one) and name not in made:
+            assert hasattr(one.__init__, "__wrapped__"), name
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: sl.col(5), r"^col\(name=\) expects text, got 5"),
+        (lambda: sl.lit([]), "an expression cannot have"),
+        (lambda: sl.count("a"), r"called as count\(\)"),
+        (lambda: sl.sum_("price"), r"sum_\(\) expects an expression"),
+        (lambda: sl.avro(), r"called as avro\(schema"),
+        (lambda: sl.json(str, 5), r"called as json\(of"),
+        (lambda: sl.Retry(tries=3), r"called as Retry\(attempts=5"),
+        (lambda: sl.KeyQuery(), r"called as KeyQuery\(key\)"),
+        (lambda: sl.KeyQuery(None), r"KeyQuery\(key=\) expects a key"),
+        (lambda: sl.RangeQuery(descending=1), r"RangeQuery\(descending=\) expects True or False"),
+        (lambda: sl.WindowKeyQuery("a", first="1m"), r"first=\) expects a whole number"),
+        (lambda: sl.StateQueryRequest("s", "a"), r"query=\) expects a query such as KeyQuery"),
+        (lambda: sl.StateQueryRequest("s", sl.KeyQuery(1), partitions="0"), "a list of whole num"),
+        (lambda: sl.Position({("in", 0): 5}), r"expects a dict of offsets by TopicPartition"),
+        (lambda: sl.App("a").run(timeout=math.nan), r"run\(timeout=\) expects a timedelta or"),
+        (lambda: sl.App("a").query("s"), r"query\(\) expects a StateQueryRequest"),
+        (lambda: sl.App("a").set_standby_update_listener(print), "expects a StandbyUpdateListener"),
+        (lambda: sl.Materialized(ttl="soon"), r"Materialized\(ttl=\) 'soon': expected"),
+        (lambda: sl.Consumer(5, "g"), r"Consumer\(topics=\) expects names of topics"),
+        (lambda: sl.RepeatFilter({"read": [5]}), r"expects what seen\(\) returned"),
+        (lambda: stream(sl.App("a")).split().branch(min, name=""), "name= is an empty text"),
+        (lambda: grouped(sl.App("a")).windowed_by(sl.tumbling(1), emit=COLUMN), r"emit=\) expects"),
+        (lambda: stream(sl.App("a")).process(print, ttl=COLUMN), r"ttl=\) expects whole millis"),
+        (lambda: stream(sl.App("a")).process(print, state=COLUMN), "is no type|no serde|state"),
         (lambda: sl.tumbling("5m", tz=5), r"'tz'; .* calendar\(.*called as tumbling\(size, \*, gr"),
         (lambda: sl.tumbling("5m", "1m"), r"^tumbling\(\) takes 1 .*called as tumbling\("),
         (lambda: sl.App("shop", bootstrap="b"), r"^App\(\) got .*did you mean bootstrap_servers="),

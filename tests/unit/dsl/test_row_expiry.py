@@ -307,7 +307,7 @@ REFUSED: dict[str, tuple[Callable[[sl.App, Stream], Any], str]] = {
         ),
         "rows of s expire",
     ),
-    "duration": (lambda _, s: s.to_table(store=sl.Materialized("s", ttl="soon")), "store s: ttl"),
+    "duration": (lambda _, s: s.to_table(store=sl.Materialized("s", ttl="soon")), r"ttl=\)"),
 }
 
 

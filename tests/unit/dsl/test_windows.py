@@ -225,7 +225,7 @@ def test_a_retention_is_for_windows_and_not_shorter_than_they_take_records() -> 
     stream = windowed(app, sl.tumbling(100, grace=50))
     with pytest.raises(TopologyError, match="149 ms is too short: these windows take records for"):
         stream.count(store=sl.Materialized("w", retention=149))
-    with pytest.raises(TopologyError, match="retention 'long': expected"):
+    with pytest.raises(TopologyError, match=r"retention=\) 'long': expected"):
         stream.count(store=sl.Materialized("w", retention="long"))
     with pytest.raises(TopologyError, match="only a store of windows has a retention"):
         app.table("t", key=str, value=str, store=sl.Materialized("t", retention="1d"))
