@@ -36,16 +36,16 @@ def test_records_of_somebody_else_are_taken_as_far_as_they_can_be_read() -> None
     five = (5).to_bytes(8)
     keys, values = [b"a", b"\xff", b"a", b"b"], [five, five, b"bad", None]
     times = [6, 7, 8, 9]
-    assert store_of(str).commits.taken(keys, values, times) == (
+    assert store_of(str).commits.taken(keys, values, times, None) == (
         [b"a", b"b"],
         [(7).to_bytes(8) + five, None],
     )
-    assert store_of(str).commits.taken([b"a"], [five], [-1]) == ([], []), "it had no time"
+    assert store_of(str).commits.taken([b"a"], [five], [-1], None) == ([], []), "it had no time"
 
 
 def test_keys_of_somebody_else_are_taken_as_they_are_written_here() -> None:
     keys, values = [b'{"a": 1}', b'{ "a":1 }', b"no JSON"], [None, None, None]
-    assert store_of(dict).commits.taken(keys, list(values), [0, 0, 0]) == (
+    assert store_of(dict).commits.taken(keys, list(values), [0, 0, 0], None) == (
         [b'{"a":1}'] * 2,
         [None, None],
     )
