@@ -98,6 +98,7 @@ _KINDS: dict[str, _Kind] = {
     "Duration": _Kind(
         (str, timedelta, int), 'whole milliseconds, a timedelta, or text such as "30s"'
     ),
+    "Seconds": _Kind((Real, timedelta), "a time in seconds, or a timedelta"),
     "Sequence[str]": _Kind(_LISTS, "a list of texts", str),
     "Collection[int]": _Kind(_LISTS, "a list of whole numbers", int),
     "Mapping[str, object]": _Kind((Mapping,), "a dict"),
@@ -106,7 +107,7 @@ _KINDS: dict[str, _Kind] = {
 
 
 #: Texts that are called by more than that, by the names of arguments.
-_TEXTS = {"topic": "the name of a topic"}
+_TEXTS = {"topic": "the name of a topic", "tz": "the name of a time zone, a text"}
 #: Classes that are checked, too, by what a message calls their objects.
 _CLASSES = {
     "Settings": "what load_settings() gives",
@@ -133,6 +134,7 @@ def _kind(annotation: str, module: Mapping[str, Any], text: str) -> _Kind | None
     """The kind that an annotation says; None: more than is checked here."""
     if annotation == "str":
         return _Kind((str,), text)
+    annotation = annotation.replace("timedelta | float", "Seconds")
     kinds = [_KINDS.get(part) or _named(part, module) for part in annotation.split(" | ")]
     named = [kind for kind in kinds if kind is not None]
     lists = [kind for kind in named if kind.entries is not None]

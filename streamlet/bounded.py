@@ -24,6 +24,9 @@ COMMIT_MAX = 1 << 40
 #: The highest number of a subtopology or a partition of an application; clusters have fewer.
 TASK_NUMBER_MAX = 199_999
 
+#: The most worker processes of an instance.
+WORKERS_MAX = 256
+
 #: Fields of values that msgspec reads.
 TimeMs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=INT32_MAX)]

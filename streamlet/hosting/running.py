@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Self
 from streamlet.arguments import calls_told_by_form
 from streamlet.closing import Closing
 from streamlet.config import Settings
-from streamlet.errors import StreamletError, WrongTypeError, error_text
+from streamlet.errors import StreamletError, error_text
 from streamlet.types import ms_of
-from streamlet.user_code import shown
 
 if TYPE_CHECKING:
     from streamlet.hosting.hosted import HostedApp
@@ -82,19 +81,6 @@ class _Background:
         return not self._thread.is_alive()
 
 
-def _check(*, name: object, metrics_port: object, count: object = None) -> None:
-    """Refuse arguments of a run before it begins.
-
-    Raises:
-        TypeError: one is of another type.
-    """
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"name= expects a text, not {shown(name)}")
-    for what, given in (("metrics_port", metrics_port), ("count", count)):
-        if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
-            raise TypeError(f"{what}= expects a whole number, not {shown(given)}")
-
-
 @calls_told_by_form
 class Running(Closing):
     """Runs of an application in this process, one at a time."""
@@ -146,9 +132,8 @@ class Running(Closing):
         Raises:
             TimedOutError: no broker answered in time.
             StreamletError: what ended the run; state is as of the last commit.
-            TypeError: an argument is of another type.
+            WrongTypeError: an argument is of another type.
         """
-        _check(name=name, metrics_port=metrics_port, count=count)
         run = self._new_run(settings)
         try:
             return run.run(
@@ -185,9 +170,8 @@ class Running(Closing):
 
         Raises:
             StreamletError: the application runs already in this process.
-            TypeError: an argument is of another type.
+            WrongTypeError: an argument is of another type.
         """
-        _check(name=name, metrics_port=metrics_port)
         wait_ms = None if wait_for_broker is None else ms_of(wait_for_broker)
         self._background = _Background(self._new_run(settings), self.name)
         self._background.start(
@@ -240,8 +224,6 @@ class Running(Closing):
             raise StreamletError(f"{self.name} runs already in this process")
         if settings is None:
             settings = self.load_settings(environ=os.environ)
-        elif not isinstance(settings, Settings):
-            raise TypeError(f"settings= expects what load_settings() gives, not {shown(settings)}")
         self._run = Run(self._hosted(settings))
         return self._run
 
@@ -320,7 +302,5 @@ class Running(Closing):
         from streamlet.hosting.worker_count import change
         from streamlet.state.instances import living
 
-        if settings is not None and not isinstance(settings, Settings):
-            raise WrongTypeError(f"settings= expects Settings, got {shown(settings)}")
         used = settings or self.load_settings(environ=os.environ)
         return change(living(used.state_dir, self.name, name), by)

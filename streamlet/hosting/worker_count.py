@@ -10,12 +10,13 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from streamlet.bounded import WORKERS_MAX
 from streamlet.errors import RefusedError
 from streamlet.own_files import open_own_file
 from streamlet.state.instances import InstanceFolder
 
-#: The file's name, and the most workers that it may ask for.
-FILE, MOST_WORKERS = "workers-wanted", 256
+#: The file's name.
+FILE = "workers-wanted"
 
 
 def wanted(folder: Path) -> int | None:
@@ -28,7 +29,7 @@ def wanted(folder: Path) -> int | None:
         text = os.read(fd, 16)
     finally:
         os.close(fd)
-    return int(text) if text.isdigit() and 1 <= int(text) <= MOST_WORKERS else None
+    return int(text) if text.isdigit() and 1 <= int(text) <= WORKERS_MAX else None
 
 
 def forget(folder: Path) -> None:
@@ -54,8 +55,8 @@ def change(found: InstanceFolder, by: int) -> int:
         raise RefusedError(
             f"{found.name} would be without a worker; streamlet drain has the instance leave"
         )
-    if count > MOST_WORKERS:
-        raise RefusedError(f"{found.name}: at most {MOST_WORKERS} workers can be asked for")
+    if count > WORKERS_MAX:
+        raise RefusedError(f"{found.name}: at most {WORKERS_MAX} workers can be asked for")
     try:
         fd = open_own_file(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     except OSError as error:

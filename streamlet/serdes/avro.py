@@ -44,6 +44,8 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
     import fastavro
 
     parsed = _parsed(schema)
+    if any(place == [] for place in _places(parsed)):
+        raise SerdeError("avro: not a valid schema: a union of nothing, which no value fits")
     coder = _Coder(
         f"avro({_name(parsed)})",
         parsed,
@@ -224,12 +226,18 @@ def _records(schema: Any) -> Iterator[dict[str, Any]]:
 def _unions(schema: Any) -> Iterator[list[dict[str, Any]]]:
     """The records of each union."""
     records = {one["name"]: one for one in _records(schema)}
-    places = [schema, *(field["type"] for one in records.values() for field in one["fields"])]
-    places += [one[name] for one in nodes(schema) for name in ("items", "values") if name in one]
-    for place in places:
+    for place in _places(schema):
         if isinstance(place, list):
             members = (records.get(one) if isinstance(one, str) else one for one in place)
             yield [one for one in members if one is not None and "fields" in one]
+
+
+def _places(schema: Any) -> Iterator[Any]:
+    """The schemas that values are written by: the whole, and those of fields, items and values."""
+    yield schema
+    for one in nodes(schema):
+        yield from (field["type"] for field in one.get("fields", ()))
+        yield from (one[name] for name in ("items", "values") if name in one)
 
 
 def _are_alike(records: list[dict[str, Any]]) -> bool:

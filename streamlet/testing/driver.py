@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeVar, overload
 
 from streamlet.app import App
@@ -229,10 +230,9 @@ class TopologyTestDriver(Closing):
             SerdeError: a record cannot be decoded as ``key`` or ``value`` says.
         """
         records = self._topics.taken(topic)
-        serdes = self._topics.serdes(topic)
         decode_key, decode_value = (
             (serde_of(given) if given is not None else known).decode
-            for given, known in zip((key, value), serdes, strict=True)
+            for given, known in zip((key, value), self._topics.serdes(topic), strict=True)
         )
         return [
             replace(
@@ -270,9 +270,11 @@ class TopologyTestDriver(Closing):
         """All stores by their names, each as ``store`` gives it; ``partition`` as there.
 
         Raises:
-            NotFoundError: a store is in several tasks, and no partition is given.
+            NotFoundError: a store is in several tasks, and no partition is given; or none has it.
         """
         parts = [part for part in self._parts if partition in (None, part.task.task.partition)]
+        if not parts and partition is not None:
+            raise NotFoundError(f"no task has partition {partition}")
         names = {*self._global_stores.specs, *(n for part in parts for n in part.stores.specs)}
         return {name: self.store(name, partition=partition) for name in sorted(names)}
 
@@ -359,9 +361,8 @@ class TopologyTestDriver(Closing):
         partition: int | None,
     ) -> None:
         self._topics.check_partition(topic, partition)
-        time = self._record_ms
-        if timestamp_ms is not None:
-            time = driver_inputs.time_ms("timestamp_ms=", timestamp_ms)
+        given = self._record_ms if timestamp_ms is None else timestamp_ms
+        time = driver_inputs.time_ms("timestamp_ms=", given)
         head = driver_inputs.checked_headers(headers)
         heads: list[Headers | None] | None = [head] * len(keys) if head else None
         places = None if partition is None else [partition] * len(keys)
@@ -387,8 +388,7 @@ class TopologyTestDriver(Closing):
 
     def _taken(self, part: DriverTask, outputs: Iterable[Output]) -> Iterator[PartitionBatch]:
         """Keep outputs to be read by the test; those the application reads, as input."""
-        for out in outputs:
-            yield from self._topics.take(part.origins.prefixed(out))
+        return chain.from_iterable(self._topics.take(part.origins.prefixed(o)) for o in outputs)
 
     def _commit(self, part: DriverTask) -> None:
         part.commits += 1

@@ -24,19 +24,23 @@ import sys
 from collections.abc import Callable, Sequence
 from copy import copy
 from enum import StrEnum
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import attrs
 import typer
 from rich.markup import escape
+from typer.models import OptionInfo
 
+from streamlet.bounded import INT64_MAX
 from streamlet.config.sources import variable
 from streamlet.errors import BROKER_ADVICE, BrokerError, ConfigError, StreamletError
 from streamlet.hosting.log import set_up_logging
 from streamlet.logs import get_logger
 from streamlet.tools.output import CommandOutput, drop_output, exit_code_of
 from streamlet.tools.settings import check_servers, merged, read_file
+from streamlet.user_code import shown
 
 if TYPE_CHECKING:
     from streamlet.app import App
@@ -131,6 +135,8 @@ class _Registered:
 REGISTRY: list[_Registered] = []
 
 _PANEL = "Every command"
+#: Options that stand for keys of records, which may be empty texts.
+_MAY_BE_EMPTY = frozenset({"key", "low", "high", "prefix"})
 
 _COMMON: dict[str, tuple[Any, Any]] = {
     "bootstrap_servers": (
@@ -234,7 +240,7 @@ def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
             given[name] = group(**{field: given.pop(field) for field in fields})
         source = context.get_parameter_source("bootstrap_servers")
         common_options["from_variable"] = source is not None and source.name == "ENVIRONMENT"
-        _run(function, common_options, given)
+        _run(function, common_options, given, context)
 
     own = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     for p in parameters.values():
@@ -268,12 +274,62 @@ def _shown_whole(annotation: Any) -> Any:
     for info in shown:
         info.show_envvar = False
         info.help = escape(info.help or "")
+        if Path in (kind, *get_args(kind)) and isinstance(info, OptionInfo):
+            info.parser, info.metavar = _path, info.metavar or "PATH"
     return Annotated[kind, *shown]
 
 
-def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, Any]) -> None:
+def check_values(context: typer.Context) -> None:
+    """Refuse values that no option has a meaning for.
+
+    Raises:
+        ConfigError: a text is empty, but for keys, or a number is none, or beyond 64 bits.
+    """
+    problems = []
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        for one in value if isinstance(value, list | tuple) else (value,):
+            wrong = _wrong_with(one, may_be_empty=parameter.name in _MAY_BE_EMPTY)
+            if wrong is not None:
+                problems.append(f"{_words_of(parameter)} {wrong}")
+    if problems:
+        raise ConfigError(problems)
+
+
+def _words_of(parameter: Any) -> str:
+    """A parameter as it is called on the command line."""
+    if parameter.param_type_name == "option":
+        return str(max(parameter.opts, key=len))
+    return str(parameter.metavar or parameter.name.upper())
+
+
+def _wrong_with(value: object, *, may_be_empty: bool) -> str | None:
+    match value:
+        case str() if not may_be_empty and not value.strip():
+            return "is empty: give a value, or leave it out"
+        case float() if not isfinite(value):
+            return f"= {value}: expected a number"
+        case int() if not -INT64_MAX <= value <= INT64_MAX:
+            return f"= {shown(value)}: expected at most {INT64_MAX}"
+    return None
+
+
+def _path(text: str) -> Path:
+    """A path as it is given; an empty text would stand for the folder that one is in."""
+    if not text.strip():
+        raise typer.BadParameter("a path is empty: give a value, or leave it out")
+    return Path(text)
+
+
+def _run(
+    function: Callable[..., None],
+    options: dict[str, Any],
+    own: dict[str, Any],
+    context: typer.Context,
+) -> None:
     output = CommandOutput(options["json"], log_json=options["log_json"])
     try:
+        check_values(context)
         set_up_logging(options["log_level"].value, options["log_json"])
         file, assigned = read_file(options["config"]), options["set_"] or []
         settings = merged(file, assigned)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from streamlet.bounded import WORKERS_MAX
 from streamlet.config.values import duration, optional
 from streamlet.errors import ConfigError
 from streamlet.tools.command import Common, command
@@ -49,7 +50,9 @@ Name = Annotated[
 Processes = Annotated[
     int,
     typer.Option(
-        min=0, help="Worker processes; 0 runs one worker in this very process (debuggers)."
+        min=0,
+        max=WORKERS_MAX,
+        help="Worker processes; 0 runs one worker in this very process (debuggers).",
     ),
 ]
 MetricsPort = Annotated[

@@ -197,7 +197,7 @@ def test_each_public_call_is_told_by_its_form_and_types() -> None:
         (lambda: sl.StateQueryRequest("s", "a"), r"query=\) expects a query such as KeyQuery"),
         (lambda: sl.StateQueryRequest("s", sl.KeyQuery(1), partitions="0"), "a list of whole num"),
         (lambda: sl.Position({("in", 0): 5}), r"expects a dict of offsets by TopicPartition"),
-        (lambda: sl.App("a").run(timeout=math.nan), r"run\(timeout=\) expects a timedelta or"),
+        (lambda: sl.App("a").run(timeout=math.nan), r"run\(timeout=\) expects a time in"),
         (lambda: sl.App("a").query("s"), r"query\(\) expects a StateQueryRequest"),
         (lambda: sl.App("a").set_standby_update_listener(print), "expects a StandbyUpdateListener"),
         (lambda: sl.Materialized(ttl="soon"), r"Materialized\(ttl=\) 'soon': expected"),

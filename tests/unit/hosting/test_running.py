@@ -59,9 +59,9 @@ def test_it_runs_until_it_is_stopped_and_can_be_started_again(app: sl.App) -> No
     [
         *(({"wait_for_broker": one}, "time in seconds") for one in ("2s", True, float("nan"))),
         ({"wait_for_broker": float("inf")}, "inf is no time in seconds"),
-        ({"name": 5}, "name= expects a text"),
-        ({"metrics_port": "0"}, "metrics_port= expects a whole number, not '0'"),
-        ({"settings": {}}, r"settings= expects what load_settings\(\) gives"),
+        ({"name": 5}, r"name=\) expects text"),
+        ({"metrics_port": "0"}, r"metrics_port=\) expects a whole number, got '0'"),
+        ({"settings": {}}, r"settings=\) expects what load_settings\(\) gives"),
     ],
 )
 def test_nothing_is_started_with_an_argument_that_is_none(

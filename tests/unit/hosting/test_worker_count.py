@@ -12,10 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 import streamlet as sl
+from streamlet.bounded import WORKERS_MAX
 from streamlet.clock import SystemClock
 from streamlet.errors import NotFoundError, RefusedError
 from streamlet.hosting.supervisor import Supervisor
-from streamlet.hosting.worker_count import FILE, MOST_WORKERS, change, forget, wanted
+from streamlet.hosting.worker_count import FILE, change, forget, wanted
 from streamlet.state.directory import INSTANCE_LOCK, FolderLock, StateDirectory
 from streamlet.state.instances import InstanceFolder, InstanceRecord
 from streamlet.tools.main import build
@@ -72,8 +73,8 @@ def test_what_is_asked_for_is_bounded_and_holds_for_one_run(instance: Any) -> No
     assert change(InstanceFolder.read(file), -2) == 1 == wanted(folder)
     with pytest.raises(RefusedError, match="without a worker; streamlet drain"):
         change(InstanceFolder.read(file), -1)
-    with pytest.raises(RefusedError, match=f"at most {MOST_WORKERS}"):
-        change(InstanceFolder.read(file), MOST_WORKERS)
+    with pytest.raises(RefusedError, match=f"at most {WORKERS_MAX}"):
+        change(InstanceFolder.read(file), WORKERS_MAX)
     for text in (b"", b"0", b"-1", b"two", b"9" * 99, b"257", "\u0663".encode()):
         (folder / FILE).write_bytes(text)
         assert wanted(folder) is None

@@ -71,6 +71,8 @@ def test_a_value_that_does_not_fit_is_found_in_its_column() -> None:
         ("nowhere.avsc", "No such file.*nowhere.avsc.*the path of an .avsc file"),
         ("strnig", "the path of an .avsc file"),
         (None, "not a valid schema"),
+        ([], "a union of nothing"),
+        ({"type": "array", "items": []}, "a union of nothing"),
         ({"type": "record", "name": "R", "fields": [{"name": "a", "type": "Nope"}]}, "Nope"),
     ],
 )

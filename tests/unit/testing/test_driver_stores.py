@@ -155,6 +155,8 @@ def test_all_stores_of_several_partitions_are_asked_for_one_by_one() -> None:
             driver.get_all_state_stores()
         found = [driver.get_all_state_stores(partition=n)["n"].get("a") for n in range(2)]
         assert found == [None, 1]
+        with pytest.raises(NotFoundError, match="no task has partition 5"):
+            driver.get_all_state_stores(partition=5)
 
 
 def test_records_wait_for_another_input_as_long_as_the_application_says() -> None:

@@ -312,7 +312,7 @@ def test_the_versions_of_all_that_runs_are_told() -> None:
     assert (alone.returncode, "goes with --version" in alone.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["a b", ".", "", "x" * 250, "ä"])
+@pytest.mark.parametrize("name", ["a b", ".", "x" * 250, "ä"])
 def test_a_topic_that_kafka_would_not_take_is_bad_input(name: str) -> None:
     """Said before a broker is asked, and nothing of the list is made."""
     nobody = ("--bootstrap-servers", "127.0.0.1:1")
@@ -328,13 +328,6 @@ def test_a_broker_whose_data_has_no_place_is_bad_input(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "Not a directory" in result.stderr
     assert "--data-dir says where its data is" in result.stderr
-
-
-@pytest.mark.parametrize("option", ["--partitions=9999999999", "--replication=99999"])
-def test_numbers_that_kafkas_client_would_not_take_are_bad_input(option: str) -> None:
-    result = CliRunner().invoke(build(), ["topics", "create", "good", option])
-    assert result.exit_code == 2
-    assert option.partition("=")[0] in result.stderr
 
 
 @pytest.mark.parametrize("words", [("status", "a"), ("topics", "list"), ("members", "list", "a")])

@@ -1,0 +1,29 @@
+"""Values of options that stand for nothing: empty texts, numbers that are none or too large."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from streamlet.tools.main import build
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["topics", "create", "good", "--partitions=9999999999"], "--partitions"),
+        (["topics", "create", "good", "--replication=99999"], "--replication"),
+        (["topics", "create", ""], "NAME… is empty"),
+        (["topics", "read", "t", "--limit", str(2**63)], "--limit = 9223372036854775808: expected"),
+        (["run", "a:b", "--processes=257"], "--processes"),
+        (["run", "a:b", "--capacity=nan"], "--capacity = nan: expected a number"),
+        (["run", "a:b", "--name="], "--name is empty"),
+        (["run", "a:b", "--tag", "a=b", "--tag", " "], "--tag is empty"),
+        (["run", "a:b", "--state-dir="], "a path is empty"),
+        (["status", "a", "--bootstrap-servers="], "--bootstrap-servers is empty"),
+    ],
+)
+def test_values_that_an_option_cannot_have_are_bad_input(words: list[str], what: str) -> None:
+    result = CliRunner().invoke(build(), words)
+    assert result.exit_code == 2
+    assert what in result.stderr
