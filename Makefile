@@ -13,7 +13,7 @@ OLDEST ?= $(shell for p in $(BIN)/python python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup installed compiled demo demo-spark test test-long test-pythons test-lowest lint docs bench
+.PHONY: help setup installed compiled demo demo-spark test test-long test-pythons test-lowest test-sanitized lint docs bench
 .SUFFIXES:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo 'make test-long     tests that say in minutes what others say one by one'
 	@echo 'make test-pythons  the demo and tests on each Python found here; PYTHONS="..." names others'
 	@echo 'make test-lowest   unit tests with the lowest versions that pyproject.toml allows'
+	@echo 'make test-sanitized  tests of the extension in C, built to tell of wrong accesses to memory'
 	@echo 'make lint    format, lint, types, order of imports'
 	@echo 'make docs    the documentation with the API reference, into build/site'
 	@echo 'make bench   word count against a bare loop; BENCH="restore --runs 5" for another'
@@ -123,6 +124,10 @@ test-lowest: $(VENV)/.setup-all
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[dev,docs,demo,spark]'
 	$(LOWEST)/bin/python -m pytest -q -p no:cacheprovider -n 2 tests/unit
+
+# The extension with AddressSanitizer and UndefinedBehaviorSanitizer, in a copy of the checkout.
+test-sanitized: $(VENV)/.setup-all
+	@$(BIN)/python -m tests.sanitized
 
 lint: $(VENV)/.setup-all
 	$(BIN)/ruff format --check $(CHECKED)
