@@ -81,6 +81,18 @@ from streamlet.processing.policy import ErrorContext as ErrorContext
 from streamlet.processing.policy import FailedRecord as FailedRecord
 from streamlet.processing.policy import Retry as Retry
 from streamlet.processing.policy import UncaughtAnswer as UncaughtAnswer
+from streamlet.queries.header_queries import (
+    TimestampedKeyWithHeadersQuery as TimestampedKeyWithHeadersQuery,
+)
+from streamlet.queries.header_queries import (
+    TimestampedRangeWithHeadersQuery as TimestampedRangeWithHeadersQuery,
+)
+from streamlet.queries.header_queries import (
+    TimestampedWindowKeyWithHeadersQuery as TimestampedWindowKeyWithHeadersQuery,
+)
+from streamlet.queries.header_queries import (
+    TimestampedWindowRangeWithHeadersQuery as TimestampedWindowRangeWithHeadersQuery,
+)
 from streamlet.queries.position import Position as Position
 from streamlet.queries.position import PositionBound as PositionBound
 from streamlet.queries.requests import KeyQuery as KeyQuery

@@ -8,7 +8,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-_IMPORT = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
+#: One name on its line, or in parentheses where that is too long for one.
+_IMPORT = re.compile(r"^from (\S+) import (?:\(\s+)?(\w+) as \2(?:,\s+\))?$", re.MULTILINE)
 
 
 @cache

@@ -127,7 +127,7 @@ class _OfKey:
         first, last = self.asked.times()
         scan = store.backward_fetch if self.asked.bounds.reverse else store.fetch
         for window, value in scan(self.key, self.key, *_resumed(first, last, self.asked.bounds)):
-            yield (window.start,), _headed(store, window, _windowed(window, value))
+            yield (window.start,), _of_window(store, window, value)
 
     def _sessions(self, store: Any) -> Found:
         bounds = self.asked.bounds
@@ -223,7 +223,7 @@ class _Entries:
             found = chain(same, rest)
         for window, value in found:
             place = window.start, self._hex(window.key), window.end
-            yield place, _headed(store, window, _windowed(window, value))
+            yield place, _of_window(store, window, value)
 
     def _sessions(self, store: Any) -> Found:
         self._all_keys()
@@ -275,6 +275,12 @@ def _time(timestamp: int) -> int | None:
 
 def _windowed(window: Windowed[Any], value: Any) -> dict[str, Any]:
     return {"key": window.key, "start": window.start, "end": window.end, "value": value}
+
+
+def _of_window(store: Any, window: Windowed[Any], value: Any) -> dict[str, Any]:
+    """A window with the time of its value."""
+    entry = {**_windowed(window, value), "timestamp": store.timestamp(window)}
+    return _headed(store, window, entry)
 
 
 def _headed(store: Any, key: Any, entry: dict[str, Any]) -> dict[str, Any]:

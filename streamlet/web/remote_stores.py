@@ -154,11 +154,18 @@ class RemoteWindowStore(_Remote, WindowStore[Any, Any]):
         """All windows with their values."""
         return self.fetch_all()
 
+    def timestamp(self, window: Windowed[Any]) -> int | None:
+        """The time of a window's value, ms since the epoch; None if there is none."""
+        found = self._one(window)
+        return None if found is None else found.get("timestamp")
+
     def headers(self, window: Windowed[Any]) -> Headers:
         """The headers of the record that changed a window last."""
-        start = window.start
-        found = self._reads.listed(window.key, "windows", **{"from": start, "to": start})
-        return self._reads.headers_of(next(found, None))
+        return self._reads.headers_of(self._one(window))
+
+    def _one(self, window: Windowed[Any]) -> dict[str, Any] | None:
+        ends = {"from": window.start, "to": window.start}
+        return next(self._reads.listed(window.key, "windows", **ends), None)
 
     def fetch(self, key: Any, *more: Any) -> Any:
         """The value of one window, or the windows of a key."""

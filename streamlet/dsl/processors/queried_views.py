@@ -182,6 +182,7 @@ class QueriedWindowStore(WindowStore[Any, Any]):
     """The windows of several tasks."""
 
     get: Any = _by_key("get", _key_of_window)
+    timestamp: Any = _by_key("timestamp", _key_of_window)
     headers: Any = _by_key("headers", _key_of_window)
     range: Any = _in_all("range", _by_start)
     fetch: Any = _either("fetch", (2, 3), _by_start)

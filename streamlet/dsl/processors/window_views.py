@@ -154,6 +154,16 @@ class WindowStore(_WindowsView, Generic[K, V]):
             there = _items(store, ckey, start, start)
             _replace(store, key, start, there[-1][1] + 1 if there else 0, stored)
 
+    def timestamp(self, window: Windowed[K]) -> int | None:
+        """The time of a window's value, ms since the epoch: the latest one of its records.
+
+        None where there is no such window, and in a store of processors, which keeps no times.
+        """
+        store = self._store
+        if isinstance(store, BucketStore) or window.start < store.shown_from:
+            return None
+        return store.timestamp(window)
+
     def headers(self, window: Windowed[K]) -> Headers:
         """The headers of the record that changed a window last, as pairs of name and bytes.
 
@@ -162,7 +172,7 @@ class WindowStore(_WindowsView, Generic[K, V]):
         Raises:
             InvalidStateStoreError: the store keeps no headers (``Materialized(headers=True)``).
         """
-        if self.get(window) is None and self.keeps_headers:
+        if self.keeps_headers and self._fetch_one(self._key(window.key), window.start) is None:
             return ()
         return self._headers(self._store.reads.row(window.key, window.start))
 

@@ -11,6 +11,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.errors import ConfigError, TopologyError
+from streamlet.queries.requests import Query
 from streamlet.state.query_errors import (
     InvalidQueryError,
     InvalidStateStoreError,
@@ -128,10 +129,28 @@ def test_the_headers_of_rows_are_in_all_answers() -> None:
                 counts = of("counts", sl.KeyValueStore[str, int])
                 assert [counts.headers(key) for key in "abx"] == [whole, (), ()]
                 hours = of("hours", sl.WindowStore[str, int])
-                assert hours.headers(window) == whole
+                assert (hours.headers(window), hours.timestamp(window)) == (whole, 1_000)
                 assert hours.headers(sl.Windowed("a", 3_600_000, 7_200_000)) == ()
                 with pytest.raises(InvalidStateStoreError, match="headers=True"):
                     of("plain", sl.KeyValueStore[str, int]).headers("a")
+
+        def answered(store: str, query: Query[Any]) -> list[Any]:
+            reads = made.local(store, query.kind, timeout_ms=60_000)
+            if query.partition_key is None:
+                return [one for number in range(3) for one in reads.ask(number, query.read).result]
+            found = reads.ask(reads.places(query.partition_key).partitions[0], query.read).result
+            return [found] if isinstance(found, sl.Record | None) else [*found]
+
+        record, hour = sl.Record("a", 1, 1_000, whole), sl.Record(window, 1, 1_000, whole)
+        assert answered("counts", sl.TimestampedKeyWithHeadersQuery("a")) == [record]
+        assert answered("counts", sl.TimestampedKeyWithHeadersQuery("x")) == [None]
+        for down in (False, True):
+            every = sl.TimestampedRangeWithHeadersQuery(None, "a", descending=down)
+            assert answered("counts", every) == [record]
+        assert answered("hours", sl.TimestampedWindowKeyWithHeadersQuery("a")) == [hour]
+        assert hour in answered("hours", sl.TimestampedWindowRangeWithHeadersQuery())
+        with pytest.raises(InvalidStateStoreError, match="headers=True"):
+            answered("plain", sl.TimestampedRangeWithHeadersQuery())
 
 
 def test_it_says_what_it_cannot_do(client: Any) -> None:
