@@ -12,14 +12,17 @@ from streamlet.testing import TopologyTestDriver
 _ENTRIES = {"name", "get", "put", "put_all", "put_if_absent", "delete", "range", "reverse_range"}
 _ENTRIES |= {"all", "reverse_all", "prefix_scan", "timestamp", "approximate_num_entries"}
 _WINDOWS = {"name", "get", "put", "range", "all", "backward_all", "fetch", "backward_fetch"}
+_ALWAYS = {"name", "keeps_headers"}
+_ENTRIES |= {*_ALWAYS, "headers"}
+_WINDOWS |= _ALWAYS
 FACES = {
     "KeyValueStore": _ENTRIES,
     "TimestampedStore": _ENTRIES,
-    "VersionedKeyValueStore": {"name", "get", "put", "delete", "NOT_PUT", "VALID_TO_UNDEFINED"},
-    "WindowStore": _WINDOWS | {"fetch_all", "backward_fetch_all"},
+    "VersionedKeyValueStore": _ALWAYS | {"get", "put", "delete", "NOT_PUT", "VALID_TO_UNDEFINED"},
+    "WindowStore": _WINDOWS | {"headers", "fetch_all", "backward_fetch_all"},
     "SessionStore": _WINDOWS
     | {"remove", "fetch_session", "find_sessions", "backward_find_sessions"},
-    "OperatorStore": {"name", "all", "approximate_num_entries"},
+    "OperatorStore": _ALWAYS | {"all", "approximate_num_entries"},
 }
 
 
