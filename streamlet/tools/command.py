@@ -314,11 +314,11 @@ def _wrong_with(value: object, *, may_be_empty: bool) -> str | None:
     return None
 
 
-def _path(text: str) -> Path:
-    """A path as it is given; an empty text would stand for the folder that one is in."""
-    if not text.strip():
+def _path(given: str | Path) -> Path:
+    """A path as it is given, or by default; an empty text would stand for the current folder."""
+    if not str(given).strip():
         raise typer.BadParameter("a path is empty: give a value, or leave it out")
-    return Path(text)
+    return Path(given)
 
 
 def _run(

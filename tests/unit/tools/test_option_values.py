@@ -14,6 +14,7 @@ from streamlet.tools.main import build
         (["topics", "create", "good", "--partitions=9999999999"], "--partitions"),
         (["topics", "create", "good", "--replication=99999"], "--replication"),
         (["topics", "create", ""], "NAME… is empty"),
+        (["dev", ""], "APP is empty"),
         (["topics", "read", "t", "--limit", str(2**63)], "--limit = 9223372036854775808: expected"),
         (["run", "a:b", "--processes=257"], "--processes"),
         (["run", "a:b", "--capacity=nan"], "--capacity = nan: expected a number"),
