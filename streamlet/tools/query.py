@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -254,9 +253,14 @@ def _cell(column: str, entry: dict[str, Any]) -> Any:
     found = entry.get(column)
     if column != "headers" or found is None:
         return found
+    import msgspec
+
     from streamlet.records.shown import headers_as_text, shown_headers
 
-    pairs = [(name, None if raw is None else b64decode(raw)) for name, raw in found]
+    try:
+        pairs = msgspec.convert(found, list[tuple[str, bytes | None]])
+    except msgspec.ValidationError:  # another program answers
+        return found
     return headers_as_text(shown_headers(pairs)[0])
 
 

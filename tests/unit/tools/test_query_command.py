@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from streamlet.tools.main import build
+from streamlet.tools.query import _cell
 from tests.unit.queries.served import Serving, filled
 from tests.unit.web.served import server_of
 from tests.unit.web.test_server import TOKEN
@@ -76,6 +77,13 @@ def test_pages_have_cursors_and_ends(made: Serving, url: str) -> None:
     assert "there is more: --cursor " in few.stderr
     prefixed = found(url, "counts", "--prefix", "k1", "--limit", "1000")
     assert {entry["key"][:2] for entry in prefixed["entries"]} == {"k1"}
+
+
+def test_headers_of_a_row_are_shown_as_those_of_a_record() -> None:
+    headers = [["id", "Nw=="], ["none", None], ["no text", "/wA="]]
+    entry = {"key": "a", "value": 1, "headers": headers}
+    assert _cell("headers", entry) == "id:7,none:null,no text:/wA="
+    assert _cell("headers", {"headers": [["id", "?"]]}) == [["id", "?"]]  # of another program
 
 
 def test_a_key_has_its_windows(made: Serving, url: str) -> None:
