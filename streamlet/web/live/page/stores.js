@@ -3,7 +3,7 @@
 import { bytes, el, name, number, show, table } from "./elements.js";
 
 const LISTS = new Set(["windows", "sessions", "versions"]);
-const COLUMNS = ["key", "start", "end", "value", "timestamp", "valid_to"];
+const COLUMNS = ["key", "start", "end", "value", "timestamp", "valid_to", "headers"];
 const found = { asked: null, entries: [], cursor: null };
 let turn = 0;
 
@@ -71,10 +71,25 @@ async function search(asked, cursor) {
   show(document.getElementById("found"), found.entries.length > 0 && table(
     "Entries found",
     heads,
-    found.entries.map((entry) => heads.map((head) => text(entry[head]))),
+    found.entries.map((entry) => heads.map((head) =>
+      head === "headers" ? name(headersText(entry[head] ?? [])) : text(entry[head]))),
     "",
   ));
   document.getElementById("more").hidden = found.cursor === null;
+}
+
+// Headers by name, as a record's are printed: the text of the bytes, or base64 where they are none.
+function headersText(pairs) {
+  return pairs.map(([header, raw]) => `${header}:${raw === null ? "null" : decoded(raw)}`).join(",");
+}
+
+function decoded(raw) {
+  try {
+    const bytes_ = Uint8Array.from(atob(raw), (letter) => letter.charCodeAt(0));
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes_);
+  } catch {
+    return raw;
+  }
 }
 
 const text = (value) => (typeof value === "string" ? name(value) : JSON.stringify(value) ?? "");

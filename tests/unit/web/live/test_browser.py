@@ -5,6 +5,7 @@ STREAMLET_PICTURES names a folder for the pictures of the documentation (docs/pi
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,7 +49,11 @@ class _Feed:
 
     def ask(self, path: str, parameters: dict[str, str]) -> dict[str, Any]:
         self.asked.append((path, parameters))
-        entries: list[dict[str, Any]] = [{"key": text, "value": {"text": text}} for text in HOSTILE]
+        raws = [base64.b64encode(text.encode()).decode() for text in HOSTILE]
+        entries: list[dict[str, Any]] = [
+            {"key": text, "value": {"text": text}, "headers": [[text, raw], ["no text", "/wA="]]}
+            for text, raw in zip(HOSTILE, raws, strict=True)
+        ]
         entries.append({"key": LARGE, "value": {"id": -LARGE}})
         return {"entries": entries, "cursor": None}
 
@@ -94,7 +99,7 @@ def test_hostile_texts_are_shown_as_texts(browser: Any, shown: Callable[..., _Fe
     texts = browser.execute_script(
         "return [...document.querySelectorAll('#found td bdi')].map((one) => one.textContent)"
     )
-    assert texts == [*HOSTILE]
+    assert texts[:-1] == [one for text in HOSTILE for one in (text, f"{text}:{text},no text:/wA=")]
     shown_text = browser.find_element(By.ID, "found").get_attribute("textContent")
     assert f'{LARGE}{{"id":-{LARGE}}}' in shown_text
     assert feed.asked[0][1] == {"key-format": "json"}
