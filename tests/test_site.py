@@ -119,6 +119,11 @@ def test_the_site_has_every_public_name_and_loads_nothing(site: Path) -> None:
     assert [found for page in pages for found in loads.findall(page.read_text("utf-8"))] == []
 
 
+def test_each_block_of_code_is_shown_as_one(site: Path) -> None:
+    pages = {page.relative_to(site): page.read_text() for page in site.rglob("*.html")}
+    assert [page for page, text in pages.items() if re.search(r"(^|<p>) *```", text, re.M)] == []
+
+
 @pytest.fixture(scope="module")
 def served(site: Path) -> Iterator[str]:
     """The address of the site on a server of this machine."""

@@ -1,6 +1,7 @@
 """Pages and files of the site that lie outside ``docs/``: the changelog, examples.
 
-On the site they lie beside those of ``docs/``, and links between them are changed so.
+On the site they lie beside those of ``docs/``, and links between them are changed so. What a block
+of code says about its test is left out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from mkdocs.structure.pages import Page
 _PAGES = {"CHANGELOG.md": "changelog.md"}
 _FILES = {page: file for file, page in _PAGES.items()}
 _LINK = re.compile(r"(?<=\]\()[^)#:]+|(?<= src=\")[^\":]+|(?<= srcset=\")[^\":]+")
+#: The first line of a block of code, and what it says about its test.
+_BLOCK = re.compile(r"^( *```.*) test=\"\w+\"", re.M)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -36,14 +39,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to where their files are on the site."""
+    """Lead links to where their files are on the site, and have all blocks of code shown so."""
     here = page.file.src_uri
 
     def moved(match: re.Match[str]) -> str:
         file = _target(here, match[0])
         return relpath(_PAGES.get(file, file.removeprefix("docs/")), dirname(here) or ".")
 
-    return _LINK.sub(moved, markdown)
+    return _LINK.sub(moved, _BLOCK.sub(r"\1", markdown))
 
 
 def _target(page: str, link: str) -> str:
