@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
 
+from streamlet.arguments import calls_told_by_form
 from streamlet.dsl.processors.record import Record
 from streamlet.dsl.processors.store_view import no_headers_kept
 from streamlet.dsl.processors.store_views import TimestampedStore
@@ -19,6 +20,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@calls_told_by_form
 @attrs.frozen
 class TimestampedKeyWithHeadersQuery(KeyedQuery[Record[K, V] | None], Generic[K, V]):
     """The value of a key, its time, and the headers of the record that changed it last."""
@@ -33,6 +35,7 @@ class TimestampedKeyWithHeadersQuery(KeyedQuery[Record[K, V] | None], Generic[K,
         return next(_timed(store, entries), None)
 
 
+@calls_told_by_form
 @attrs.frozen
 class TimestampedRangeWithHeadersQuery(Query[Iterator[Record[K, V]]], Generic[K, V]):
     """The entries from one key to another with times and headers; as ``TimestampedRangeQuery``."""
@@ -48,6 +51,7 @@ class TimestampedRangeWithHeadersQuery(Query[Iterator[Record[K, V]]], Generic[K,
         return _timed(store, scan(self.lower, self.upper))
 
 
+@calls_told_by_form
 @attrs.frozen
 class TimestampedWindowKeyWithHeadersQuery(
     KeyedQuery[Iterator[Record[Windowed[K], V]]], Generic[K, V]
@@ -64,6 +68,7 @@ class TimestampedWindowKeyWithHeadersQuery(
         return _windowed(store, store.fetch(self.key, self.key, self.first, self.last))
 
 
+@calls_told_by_form
 @attrs.frozen
 class TimestampedWindowRangeWithHeadersQuery(
     Query[Iterator[Record[Windowed[K], V]]], Generic[K, V]

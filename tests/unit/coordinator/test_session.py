@@ -391,7 +391,7 @@ def test_a_static_member_leaves_quietly_unless_told_otherwise(
 
 
 def test_a_broker_that_cannot_be_reached_is_an_error_with_address_and_cause() -> None:
-    member = Member(Transport("127.0.0.1:1"), CONFIG, start_timeout_ms=300)
+    member = Member(Transport("127.0.0.1:1"), CONFIG, start_timeout_ms=2_000)
     member.session.start()
 
     failed = member.next(Failed)

@@ -19,7 +19,7 @@ FACES = {
     "KeyValueStore": _ENTRIES,
     "TimestampedStore": _ENTRIES,
     "VersionedKeyValueStore": _ALWAYS | {"get", "put", "delete", "NOT_PUT", "VALID_TO_UNDEFINED"},
-    "WindowStore": _WINDOWS | {"headers", "fetch_all", "backward_fetch_all"},
+    "WindowStore": _WINDOWS | {"headers", "timestamp", "fetch_all", "backward_fetch_all"},
     "SessionStore": _WINDOWS
     | {"remove", "fetch_session", "find_sessions", "backward_find_sessions"},
     "OperatorStore": _ALWAYS | {"all", "approximate_num_entries"},
