@@ -17,6 +17,7 @@ from streamlet.testing.memory_ports import MemorySink
 from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
+    from streamlet.testing.simulation.member import SimMember
     from streamlet.testing.simulation.world import World
 
 
@@ -62,9 +63,9 @@ class SimSource(AssignedPartitions):
 class SimSink(MemorySink):
     """The producer of a worker: what a broker refuses comes later, or is given up."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world.cluster.log, hold=True)
-        self._network = world.network
+    def __init__(self, member: SimMember) -> None:
+        super().__init__(member.world.cluster.log, hold=True)
+        self._member = member
 
     def flush(self, timeout_ms: int) -> None:
         """Deliver everything, unless a broker refuses.
@@ -73,10 +74,12 @@ class SimSink(MemorySink):
             UnreachableError: it does not answer, though it took them: copies may have read them.
             UndeliveredError: it did not take them for so long that they are given up.
         """
-        if not self._network.refuses():
+        network, protocol = self._member.world.network, self._member.world.protocol
+        if not network.refuses():
             self.deliver()
-        elif self._network.gives_up():
+        elif network.gives_up():
             self.reset()
+            protocol.gave_up(self._member)
             raise UndeliveredError("records were not delivered in time")
         else:
             self.deliver()

@@ -13,7 +13,14 @@ import attrs
 
 from streamlet.assignor.values import Copy, MemberState
 from streamlet.config import Settings
-from streamlet.coordinator.events import CommitDone, CommitOutcome, Failed, Left, SessionEvent
+from streamlet.coordinator.events import (
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    JoinBlocked,
+    Left,
+    SessionEvent,
+)
 from streamlet.coordinator.member_config import MembershipConfig
 from streamlet.coordinator.membership import Membership
 from streamlet.coordinator.states import ENDED, MembershipState
@@ -203,6 +210,8 @@ class SimMember:
             if of_unit and event.outcome is not CommitOutcome.ACCEPTED:
                 tasks |= self.tasks(TaskStage.STOPPED)  # it is over, whatever its next one had
             self._outcomes |= dict.fromkeys(tasks, event.outcome)
+        if isinstance(event, JoinBlocked) and event.granted:
+            self.world.protocol.joins_blocked(self, self.session.orders[event.token])
         self._rebalance_events.offer(event)
         self._unread = True
         self.wake_worker()

@@ -49,6 +49,8 @@ class ProtocolChecks:
         #: When each process sent its last JoinGroup.
         self._joined_ms: dict[int, int] = {}
         self._by: dict[TopicPartition, str] = {}
+        #: Active periods of which records were given up, by process.
+        self._undelivered: set[tuple[int, TaskId, int]] = set()
 
     def _note(self, rule: str, text: str, task: TaskId, member: SimMember) -> None:
         label = self._world.cluster.label(task)
@@ -74,10 +76,16 @@ class ProtocolChecks:
             task = task_of(min(request.offsets))
             self._note("M2", f"a commit is begun while {state}", task, member)
 
+    def joins_blocked(self, member: SimMember, generation: int) -> None:
+        """M5: a unit is begun by an order of the member's generation."""
+        if generation != member.machine.view.generation:
+            text = f"{member.name} begins a unit by an order of generation {generation}"
+            self._world.checks.note("M5", text, members=(member.name,))
+
     def accepted(
         self, member: SimMember, partition: TopicPartition, offset: int, text: str
     ) -> None:
-        """Check M4, M5 and M7 for an accepted commit."""
+        """Check C4, M4, M5 and M7 for an accepted commit."""
         metadata = CommitMetadata.from_text(text)
         assert metadata is not None
         task, before = task_of(partition), self._committed.get(partition, 0)
@@ -95,6 +103,8 @@ class ProtocolChecks:
         elif metadata.epoch == epoch and self._by.get(partition, metadata.by) != metadata.by:
             self._note("F4", f"it goes on in epoch {epoch} under another member id", task, member)
         self._by[partition] = metadata.by
+        if (member.uid, task, metadata.epoch) in self._undelivered:
+            self._note("C4", "it commits though records were not delivered", task, member)
         marked = self._marked.get(partition, (0, 0, ""))
         if metadata.epoch == marked[0] and (offset, text) != marked[1:]:
             self._note("M5", "it commits behind its marker", task, member)
@@ -110,6 +120,14 @@ class ProtocolChecks:
         ]
         parts = [plan.members[metadata.by] for plan in plans if metadata.by in plan.members]
         return any(part.release.get(task) == metadata.release_to for part in parts)
+
+    def gave_up(self, member: SimMember) -> None:
+        """Note that records of a member were given up: all its tasks are to be lost.
+
+        The epoch of one without a claim may be that of its next period.
+        """
+        claimed = [one for one in member.worker.registry.tasks.values() if one.claimed]
+        self._undelivered |= {(member.uid, active.task, active.epoch) for active in claimed}
 
     def wrote(self, member: SimMember, active: ActiveTask) -> None:
         """M4: nothing goes to a changelog before the claim of its epoch."""

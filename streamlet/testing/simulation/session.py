@@ -14,6 +14,7 @@ import attrs
 
 from streamlet.assignor.values import Copy
 from streamlet.coordinator.events import (
+    BlockJoin,
     Connection,
     Event,
     HeartbeatWanted,
@@ -156,6 +157,8 @@ class SimSession(GroupSession):
             describe=describe,
         )
         self.thread = SimControl(member, self)
+        #: Generation of the order of each unit, by token.
+        self.orders: dict[int, int] = {}
 
     @property
     def running(self) -> bool:
@@ -187,6 +190,8 @@ class SimSession(GroupSession):
         """Pass a request to the control thread."""
         if isinstance(request, Rejoin) and "does not proceed" in request.reason:
             self._member.world.protocol.late(self._member, request.reason)
+        if isinstance(request, BlockJoin):
+            self.orders[request.token] = request.generation
         super().want(request)
 
     def commit(

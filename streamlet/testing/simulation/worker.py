@@ -215,7 +215,7 @@ class SimWorker:
     def _ports(self, broker: MemoryAdmin) -> WorkerPorts:
         member, world = self._member, self._member.world
         thread: Any = SimThread(member)
-        sink = SimSink(world)
+        sink = SimSink(member)
         simulated: dict[str, Any] = {
             "source": SimSource(world),
             "new_task": counting,
