@@ -137,6 +137,8 @@ REGISTRY: list[_Registered] = []
 _PANEL = "Every command"
 #: Options that stand for keys of records, which may be empty texts.
 _MAY_BE_EMPTY = frozenset({"key", "low", "high", "prefix"})
+#: Numbers whose commands say more of them.
+_SAID_BY_COMMANDS = frozenset({"percent"})
 
 _COMMON: dict[str, tuple[Any, Any]] = {
     "bootstrap_servers": (
@@ -289,6 +291,8 @@ def check_values(context: typer.Context) -> None:
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
         for one in value if isinstance(value, list | tuple) else (value,):
+            if parameter.name in _SAID_BY_COMMANDS:
+                continue
             wrong = _wrong_with(one, may_be_empty=parameter.name in _MAY_BE_EMPTY)
             if wrong is not None:
                 problems.append(f"{_words_of(parameter)} {wrong}")

@@ -53,7 +53,7 @@ REFUSED = (
     (("--percent", "0", "--yes"), 2, "above 0 and up to 100"),
     (("--percent", "101", "--yes"), 2, "above 0 and up to 100"),
     (("--percent", "NaN", "--yes"), 2, "above 0 and up to 100"),
-    (("--name", "", "--yes"), 3, "no instance is called ''"),
+    (("--name", "", "--yes"), 2, "--name is empty"),
     (("--yes",), 2, "say either"),
     (("--percent", "50", "--name", "a", "--yes"), 2, "say either"),
     (("--name", "a", "--timeout", "soon", "--yes"), 2, "--timeout soon"),
