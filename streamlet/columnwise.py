@@ -153,6 +153,19 @@ partitions_of: Callable[[list[bytes], int], list[int]] | None = getattr(
 #: Whether each of a column of bytes surely is a JSON document that begins with one of the letters;
 #: False of documents that only a decoder can tell of.
 are_documents: Callable[[list[bytes], str], bool] | None = getattr(_found, "are_documents", None)
+#: Values behind a head and sequences from a first one on (``processing.edges.held_columns``).
+pack_prefixes: Callable[[bytes, Sequence[bytes | None], int], list[bytes]] | None = getattr(
+    _found, "pack_prefixes", None
+)
+#: The runs of values with the same head, by mark and the lengths of head and prefix.
+prefix_runs: (
+    Callable[[Sequence[bytes | None], bytes, int, int], list[tuple[int, int, bool, bool, bool]]]
+    | None
+) = getattr(_found, "prefix_runs", None)
+#: The values from a start to an end without prefixes of that length, and their sequences.
+cut_prefixes: (
+    Callable[[Sequence[bytes | None], int, int, int], tuple[list[bytes | None], bytes]] | None
+) = getattr(_found, "cut_prefixes", None)
 #: Values of one edge with prefixes that say their origins (``processing.edges.records``): values,
 #: offsets, partitions, a chain, mark, edge; the index of one that has no origin instead.
 pack_origins: (

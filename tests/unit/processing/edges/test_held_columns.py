@@ -93,7 +93,8 @@ def test_the_extension_refuses_what_is_no_such_column(
 
 
 def test_without_the_extension_python_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_columns, "native", lambda: type("None_", (), {"module": None}))
+    for name in ("pack_prefixes", "prefix_runs", "cut_prefixes"):
+        monkeypatch.setattr(held_columns, name, None)
     packed = pack(HEADS[0], [b"a", None], 1)
     assert cut(packed, 0, 2)[0] == [b"a", None]
     assert [tuple(run) for run in runs_of(packed)] == [(0, 2, True, True, True)]
