@@ -175,7 +175,8 @@ def types_checked_inside(function: F) -> F:
 
 def _told(function: F, kinds: Mapping[str, _Kind]) -> F:
     name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-    places = [*inspect.signature(function).parameters]
+    code = inspect.unwrap(function).__code__
+    places = code.co_varnames[: code.co_argcount]
 
     @wraps(function)
     def call(*args: Any, **given: Any) -> Any:
