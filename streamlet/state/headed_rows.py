@@ -27,7 +27,7 @@ OfRecords: TypeAlias = Sequence[Headers | None] | None
 #: Headers of more bytes are not kept, in all.
 MOST_BYTES = 8_192
 #: Names of headers that carry traces, and what the names of streamlet's own begin with.
-_TRACES = "traceparent", "tracestate"
+TRACES = "traceparent", "tracestate"
 _OWN = "streamlet."
 #: What a header takes beside its name and value, bytes, at most.
 _EACH_BYTES = 12
@@ -40,7 +40,7 @@ def users_of(headers: Headers | None) -> Headers:
     return tuple(
         (name, value)
         for name, value in headers or ()
-        if name not in _TRACES and not name.startswith(_OWN)
+        if name not in TRACES and not name.startswith(_OWN)
     )
 
 
@@ -62,19 +62,21 @@ def bare(row: bytes | None) -> bytes | None:
     """A row without its headers."""
     if not row or not row[0] & _FLAG:
         return row
-    end = _LENGTH.stop + int.from_bytes(row[_LENGTH], "big")
-    return bytes([row[0] & ~_FLAG]) + row[1:TIME_BYTES] + row[end:]
+    return bytes([row[0] & ~_FLAG]) + row[1:TIME_BYTES] + row[_block_of(row).stop :]
 
 
 def headers_of(row: bytes | None) -> Headers:
     """The headers of a row; ``ValueError``: no store has written such a row."""
     if not row or not row[0] & _FLAG:
         return ()
-    end = _LENGTH.stop + int.from_bytes(row[_LENGTH], "big")
-    found = msgspec.msgpack.decode(
-        row[_LENGTH.stop : end], type=tuple[tuple[str, bytes | None], ...]
-    )
+    found: Headers
+    found = msgspec.msgpack.decode(row[_block_of(row)], type=tuple[tuple[str, bytes | None], ...])
     return found
+
+
+def _block_of(row: bytes) -> slice:
+    """The place of the headers in a row that has some."""
+    return slice(_LENGTH.stop, _LENGTH.stop + int.from_bytes(row[_LENGTH], "big"))
 
 
 def restored(columns: Columns, latest: int, kept: HeadedRows | None) -> tuple[Columns, int]:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from streamlet.kafka.ports import Headers
+from streamlet.state.headed_rows import TRACES
 
-TRACEPARENT = "traceparent"
-TRACESTATE = "tracestate"
+TRACEPARENT, TRACESTATE = TRACES
 #: What W3C asks for at least of those that pass a ``tracestate`` on, bytes.
 MOST_STATE = 512
 
