@@ -289,10 +289,10 @@ def check_values(context: typer.Context) -> None:
     """
     problems = []
     for parameter in context.command.params:
+        if parameter.name in _SAID_BY_COMMANDS:
+            continue
         value = context.params.get(parameter.name or "")
         for one in value if isinstance(value, list | tuple) else (value,):
-            if parameter.name in _SAID_BY_COMMANDS:
-                continue
             wrong = _wrong_with(one, may_be_empty=parameter.name in _MAY_BE_EMPTY)
             if wrong is not None:
                 problems.append(f"{_words_of(parameter)} {wrong}")
