@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 from tests.pythons.__main__ import ROOT, copy_checkout
 
@@ -56,15 +55,13 @@ def main(tests: list[str]) -> int:
         return 2
     named = ["-print-file-name=libasan.so"]
     library = subprocess.run([compiler, *named], capture_output=True, text=True, check=True)
-    environment = {**os.environ, **_OPTIONS, "LD_PRELOAD": str(Path(library.stdout.strip()))}
+    environment = {**os.environ, **_OPTIONS, "LD_PRELOAD": library.stdout.strip()}
     words = [python, "-X", "dev", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    chosen = tests or UNIT, () if tests else WITH_BROKER
-    failed = 0
-    for some, more in zip(chosen, (("--ignore", LEFT_OUT), ("-p", "tests.sanitized")), strict=True):
-        if some:
-            whole = [*words, *more, *some]
-            failed = max(failed, subprocess.run(whole, cwd=COPY, env=environment).returncode)
-    return failed
+    runs = [[*UNIT, "--ignore", LEFT_OUT], [*WITH_BROKER, "-p", "tests.sanitized"]]
+    return max(
+        subprocess.run([*words, *run], cwd=COPY, env=environment).returncode
+        for run in ([tests] if tests else runs)
+    )
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ _DIRTY_BYTES = ENTRY_BYTES + 72
 
 
 class Unmarked:
-    """Marks of dirty rows that are all 0, so that each write of a row is told of."""
+    """A column of marks in which no row ever counts as dirty: each write of one is noted."""
 
     def __getitem__(self, _slot: int) -> int:
         """No mark."""
