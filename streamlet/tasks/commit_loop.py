@@ -164,7 +164,8 @@ class CommitLoop:
         """
         try:
             self._timed(commit)
-            self._postponed.over()
+            if self._commit.sent or not self._commit.under_way:  # else it goes on in another step
+                self._postponed.over()
         except TaskMigratedError as error:
             self._lose(error)
         except (EntryTooLargeError, UnwritableEntryError) as error:

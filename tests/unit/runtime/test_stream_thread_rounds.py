@@ -295,25 +295,33 @@ def test_what_is_opened_again_after_each_join_is_closed_before_it(
 
 
 class Refusing(Commits):
-    """A commit port that the broker refuses, after all was delivered."""
+    """A commit port that the broker refuses, after all was delivered, which takes some steps."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(1)
+        self._steps = steps
 
     def begin(self, *_: object, at_once: bool = False) -> None:
         """As when a changelog was deleted in that moment."""
         self.begun += 1
-        raise BrokerError("offsets of a changelog: no such topic")
+        if self.begun % self._steps == 0:
+            raise BrokerError("offsets of a changelog: no such topic")
 
 
+@pytest.mark.parametrize("steps", [1, 2])
 def test_a_commit_that_is_refused_for_good_ends_the_worker(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     """A worker that starts anew makes the changelog again; one that tries on never would."""
-    commits, clock = Refusing(1), ManualClock()
+    commits, clock = Refusing(steps), ManualClock()
     monkeypatch.setattr(worker._commits, "_commit", commits)
     monkeypatch.setattr(worker._commits, "_postponed", PostponedCommit(clock, 1_000))
-    worker._commits.step()
-    worker._commits.step()
-    assert commits.begun == 1, "it is not tried again at once"
+    for _ in range(steps + 1):
+        worker._commits.step()
+    assert commits.begun == steps, "it is not tried again at once"
     clock.advance(1_000)
+    for _ in range(steps - 1):
+        worker._commits.step()
     with pytest.raises(BrokerError, match="no such topic"):
         worker._commits.step()
 

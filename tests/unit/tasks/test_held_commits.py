@@ -37,7 +37,7 @@ class Worker:
             with_held=lambda: [self.waiting],
             unclaimed=lambda: self.unclaimed,
         )
-        commit: Any = SimpleNamespace(under_way=False, begin=self.begun.append)
+        commit: Any = SimpleNamespace(under_way=False, sent=False, begin=self.begun.append)
         actions: Any = self.actions
         group: Any = self.group
         nothing: Any = None
