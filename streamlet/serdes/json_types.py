@@ -123,8 +123,8 @@ def describe(of: Any) -> kinds.Type:
 
 def _reason(error: Exception) -> str:
     """The reason why msgspec refuses a type, and the way out where it has none."""
-    if isinstance(error, KeyError):  # it looks for the annotation of each attribute
-        return f"its attribute {error} has no annotation: give it one"
+    if isinstance(error, KeyError):  # msgspec 0.22 looks for the annotation of each attribute
+        return _no_annotation(error.args[0])
     if "takes_self" in str(error):
         return (
             "the default of an attribute is made of the instance (takes_self=True): set it in "
@@ -133,6 +133,10 @@ def _reason(error: Exception) -> str:
     if "InitVar" in str(error):
         return f"{error}; make it a field, or give a pair (encode, decode)"
     return str(error)
+
+
+def _no_annotation(attribute: str) -> str:
+    return f"its attribute {attribute!r} has no annotation: give it one"
 
 
 def _refusal(part: kinds.Type) -> str | None:
@@ -167,6 +171,9 @@ def _of_attrs(cls: Any) -> str | None:
     attributes = vars(cls).get("__attrs_attrs__")
     if attributes is None or hasattr(cls, "__dataclass_fields__"):
         return None
+    bare = [one.name for one in attributes if one.type is None]
+    if bare:
+        return _no_annotation(bare[0])
     names = [one.name for one in attributes]
     private = [name for name in names if name.startswith("_")]
     if private:

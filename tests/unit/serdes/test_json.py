@@ -123,7 +123,7 @@ def test_documents_come_back_as_they_were(of: Any, value: object) -> None:
         (dict, b"{", "truncated"),
         (dict, b"", "truncated"),
         (dict, b'{"a":1} {}', "trailing"),
-        (dict, b'{"a":"\xff"}', "utf-8"),
+        (dict, b'{"a":"\xff"}', "(?i:utf-8)"),
         (Delay, b'{"carrier":"AA"}', "minutes"),
         (Delay, b'{"carrier":"AA","minutes":"3"}', r"Expected `int`.*\$\.minutes"),
         (dict[str, int], b'{"a":1.5}', "Expected `int`"),
