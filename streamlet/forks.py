@@ -120,7 +120,10 @@ def _begin_child() -> None:
                 action()
     finally:
         _ACTIONS.clear()
-        _after_fork()
+        # A Ctrl-C in these microseconds would be printed as an ignored exception: it cannot leave
+        # what Python calls after a fork. It went to the parent as well, which ends its children.
+        with suppress(KeyboardInterrupt):
+            _after_fork()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_begin_child)

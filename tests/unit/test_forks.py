@@ -111,6 +111,19 @@ def test_actions_are_done_in_children_from_the_last_to_the_first() -> None:
     assert status_in_child(lambda: done == []) == 1
 
 
+def test_ctrl_c_at_the_begin_of_a_child_is_not_printed_as_an_ignored_exception() -> None:
+    program = """
+import signal
+from streamlet.forks import in_children
+in_children(lambda: os.kill(os.getpid(), signal.SIGINT))
+os.dup2(1, 2)
+def blocked():
+    os._exit(len(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+print(child(blocked))
+"""
+    assert printed(program) == "0", "the child goes on, with the signals of its parent"
+
+
 def test_a_fork_waits_for_what_is_being_opened() -> None:
     begun, ended = threading.Event(), threading.Event()
     opened: list[str] = []
