@@ -205,7 +205,9 @@ class Demo:
 def main() -> int:
     """0 if the results match pandas, 1 if not, 130 after Ctrl-C; else what the error says."""
     options = _parse()
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _terminate)
     try:
         return _perform(options.flights, options.seconds)
     except (InstanceFailed, Undelivered) as error:

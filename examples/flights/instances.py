@@ -122,18 +122,24 @@ class Instances:
         self.check()
 
     def kill_all(self) -> None:
-        """End whatever still runs: in order if that is quick, else as a second Ctrl-C does."""
+        """End whatever still runs: in order if that is quick, else as a second Ctrl-C does.
+
+        A Ctrl-C meanwhile ends all at once.
+        """
         processes = [*self._running.values(), *self._stopping.values()]
-        for _ in range(2):
+        try:
+            for _ in range(2):
+                for process in processes:
+                    if process.poll() is None:
+                        process.send_signal(signal.SIGINT)
+                for process in processes:
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(_END_S)
+        finally:
             for process in processes:
-                if process.poll() is None:
-                    process.send_signal(signal.SIGINT)
+                process.kill()  # its workers end when the pipe from it breaks
             for process in processes:
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(_END_S)
-        for process in processes:
-            process.kill()  # its workers end when the pipe from it breaks
-            process.wait()
+                process.wait()
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
