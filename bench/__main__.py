@@ -35,6 +35,7 @@ from bench.peers import command as peers
 from bench.processes import MeasurementError
 from streamlet.errors import StreamletError
 
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PEERS = ("bare", "streamlet")
 _WORKLOADS = (
     "wordcount",
@@ -72,7 +73,9 @@ _MORE_WAYS = ("latest_by_tasks", "latest_by_sql")
 def main() -> int:
     """The exit code: 0, or 1 when an output was wrong or a measured process failed."""
     options = _parse()
-    signal.signal(signal.SIGTERM, _end)
+    for number in _ENDS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and & have it
+            signal.signal(number, _end)
     try:
         result = _run(options)
     except (MeasurementError, StreamletError) as error:
@@ -87,7 +90,12 @@ def main() -> int:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """End as any failure does, so that every process that was started is ended."""
+    """End as any failure does, so that every process that was started is ended.
+
+    A second signal would leave some of them: it is not heeded.
+    """
+    for one in _ENDS:
+        signal.signal(one, signal.SIG_IGN)
     sys.exit(128 + number)
 
 

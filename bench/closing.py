@@ -56,7 +56,7 @@ def run(*, windows: int, runs: int) -> dict[str, Any]:
 
 def _in_a_process(shape: str, windows: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.closing", shape, str(windows)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, process_group=0)
     if done.returncode:
         raise MeasurementError(f"{shape} ended with status {done.returncode}")
     return dict(json.loads(done.stdout))

@@ -52,6 +52,7 @@ class Instance:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=0,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

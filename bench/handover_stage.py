@@ -125,7 +125,9 @@ def loaded(
         command = [sys.executable, "-m", "bench.handover_load", "--bootstrap", bootstrap]
         command += ["--topic", source, "--keys", str(keys), "--rate", str(rate)]
         command += ["--partitions", str(partitions), "--beat-ms", str(beat_ms)]
-        load = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        load = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
+        )
         stage = Stage(
             *(bootstrap, application, all_of_them, load, topics, keys, partitions, stalls),
             reader=reader,

@@ -225,12 +225,15 @@ def _send(bootstrap: str, topic: str, load: Load) -> tuple[int, float]:
     command += ["--topic", topic, "--keys", str(KEYS), "--rate", str(load.rate)]
     command += ["--seconds", str(math.ceil(load.warm_s) + load.seconds)]
     command += ["--linger", str(load.linger_ms)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as process:
         try:
-            process.wait(load.warm_s)
-        except subprocess.TimeoutExpired:
-            psutil.cpu_percent()
-        said, _ = process.communicate()
+            try:
+                process.wait(load.warm_s)
+            except subprocess.TimeoutExpired:
+                psutil.cpu_percent()
+            said, _ = process.communicate()
+        finally:
+            process.kill()
     busy = psutil.cpu_percent() / 100
     if process.returncode:
         raise MeasurementError(f"the load ended with status {process.returncode}")
@@ -255,7 +258,9 @@ def _running(module: list[str], bootstrap: str, source: str, output: str) -> Ite
     """Run what is measured in a process, until its standard input ends."""
     command = [sys.executable, "-m", *module, "--bootstrap", bootstrap]
     command += ["--source", source, "--output", output]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, process_group=0
+    )
     try:
         yield
         assert process.stdin is not None

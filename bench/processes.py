@@ -3,6 +3,9 @@
 A measured process writes lines of JSON: ``{"seen": n}`` while it works, if others work on the same
 input, and its result as the last line (``span.Span.report``). The end of its standard input tells
 it that the whole input was seen.
+
+All processes of benchmarks are in groups of their own: Ctrl-C in the terminal is for the one that
+starts and ends them. Not in sessions, each of which would get a share of the processors.
 """
 
 from __future__ import annotations
@@ -64,6 +67,7 @@ def measure(
             stdout=subprocess.PIPE,
             text=True,
             env=environment,
+            process_group=0,
         )
         for command in commands
     ]

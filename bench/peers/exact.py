@@ -211,7 +211,7 @@ def _folder() -> Iterator[str]:
 
 def _run(command: list[str], done: Callable[[], bool], orderly: bool = True) -> None:
     """Run a program until something holds, and end it."""
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(command, process_group=0)
     try:
         deadline = time.monotonic() + _TIMEOUT_S
         while not done():

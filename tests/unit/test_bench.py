@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import bench
 import streamlet as sl
+from bench import __main__ as command
 from bench import apps, eos, growth, latency, regroup, tracing
 from bench.join_check import expected
 from bench.join_load import JoinLoad
 from bench.load import expected_counts, words
-from bench.processes import Measurement, MeasurementError
+from bench.processes import Measurement, MeasurementError, measure
 from bench.rounds import Outcome, cpu_ratio, play, ratio, summary
 from bench.window_load import LATE, WindowLoad
 
@@ -25,6 +31,42 @@ def test_every_module_finds_what_it_measures(name: str, monkeypatch: pytest.Monk
     """Most run in a process of their own, where a name that is gone would show only at the end."""
     monkeypatch.setenv("BENCH_SPARK_SOURCE", "topic")
     importlib.import_module(f"bench.{name}")
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """Has the handlers of signals as before behind the test."""
+    before = {one: signal.getsignal(one) for one in command._ENDS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+#: Says whether it is in a group of its own, presses Ctrl-C twice, and ends with its input.
+INTERRUPTING = """
+import os, signal, sys
+with open(sys.argv[1], "w") as out:
+    out.write(f"{os.getpid()} {os.getpgrp()}")
+for _ in range(2):
+    os.kill(os.getppid(), signal.SIGINT)
+sys.stdin.read()
+"""
+
+
+def test_ctrl_c_ends_what_is_measured_which_does_not_hear_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signals: None
+) -> None:
+    said = tmp_path / "said"
+    words = [sys.executable, "-c", INTERRUPTING]
+    monkeypatch.setattr(sys, "argv", ["bench", "wordcount"])
+    monkeypatch.setattr(command, "_run", lambda _: measure([[str(said)]], 1, words))
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 130
+    pid, group = said.read_text().split()
+    assert pid == group
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
 
 
 def outcome(rate: float, wrong: str = "", rss_mb: float = 100.0, cpu: float = 2.0) -> Outcome:
