@@ -26,6 +26,7 @@ class GracefulStop:
     Args:
         drains: whether SIGUSR1 sets ``drain``; the waiting thread clears it.
         drain_on_sigterm: whether the first SIGTERM does, too.
+        hangs_up: whether SIGHUP, at the end of the terminal, is as SIGTERM, unless it is ignored.
         breakable: False for a block that is inside of calls that a ``KeyboardInterrupt`` breaks:
             the second sets ``now``, for the block to look at between them, and the third raises.
         requests: whose ``asked`` and ``drain`` are set; its own, if None.
@@ -36,6 +37,7 @@ class GracefulStop:
         *,
         drains: bool = False,
         drain_on_sigterm: bool = False,
+        hangs_up: bool = False,
         breakable: bool = True,
         requests: HostRequests | None = None,
     ) -> None:
@@ -45,10 +47,11 @@ class GracefulStop:
         self._left = [self.asked] if breakable else [self.asked, self.now]
         self._drains = drains or drain_on_sigterm
         self._drain_on_sigterm = drain_on_sigterm
+        self._hangs_up = hangs_up and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
         self._handled = ExitStack()
 
     def __enter__(self) -> GracefulStop:
-        more = (signal.SIGUSR1,) if self._drains else ()
+        more = [signal.SIGUSR1] * self._drains + [signal.SIGHUP] * self._hangs_up
         numbers = (signal.SIGINT, signal.SIGTERM, *more)
         self._handled.enter_context(handled(dict.fromkeys(numbers, self._on_signal)))
         return self

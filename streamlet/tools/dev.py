@@ -59,14 +59,15 @@ def dev(
     A broker is started on --broker-port unless one runs there or --bootstrap-servers names another;
     topics that the application names and that are not there are created. When a Python file in the
     folder is saved the instance commits, ends, and begins again with the new program; an error in
-    it is shown, and the next change tries again. Ctrl-C ends all of it, the broker's data stays.
+    it is shown, and the next change tries again. Ctrl-C, or the end of the terminal, ends all of
+    it; the data of the broker stays.
     """
     if not watch.is_dir():
         raise ConfigError([f"--watch {watch}: there is no such folder"])
     page = find_spec("aiohttp") is not None
     if not page:
         common.output.note("the live page needs the extra http: pip install 'streamlet[http]'")
-    with GracefulStop() as stop:
+    with GracefulStop(hangs_up=True) as stop:
         servers, records = common.given_servers, []
         if servers is None:
             records = _broker(broker_port)

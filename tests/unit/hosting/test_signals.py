@@ -61,6 +61,19 @@ def test_a_drain_is_asked_for_by_a_signal_of_its_own_or_the_first_sigterm() -> N
         assert is_set(stop.asked)
 
 
+def test_the_end_of_the_terminal_stops_where_that_is_wanted_and_nohup_does_not_forbid_it() -> None:
+    ended = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with GracefulStop(hangs_up=True):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with GracefulStop(hangs_up=True) as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert is_set(stop.asked)
+    finally:
+        signal.signal(signal.SIGHUP, ended)
+
+
 def test_behind_the_block_signals_do_what_they_did() -> None:
     before = signal.getsignal(signal.SIGINT)
     with GracefulStop():
