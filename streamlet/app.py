@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -45,6 +44,7 @@ from streamlet.runtime.listeners import (
 )
 from streamlet.serdes import SerdeLike
 from streamlet.tasks.served_tasks import ServedTasks
+from streamlet.topology.names import APPLICATION_EXPECTED, is_application_id
 from streamlet.types import ms_of
 from streamlet.user_code import shown
 
@@ -59,9 +59,6 @@ if TYPE_CHECKING:
     from streamlet.reset.plan import ResetResult
     from streamlet.scaling.replace import ReplaceResult
     from streamlet.scaling.scale_down import ScaleDownResult
-
-#: Internal topics begin with the application's name and Kafka allows a topic 249 characters.
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 
 
 @calls_told_by_form
@@ -118,13 +115,8 @@ class App(Sources, Describing, Queries, Running):
         tracer_provider: TracerProvider | None = None,
         http_port: int | None = None,
     ) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
-            raise ConfigError(
-                [
-                    f"App name {shown(name)}: expected 1 to 150 letters, digits, dots, dashes, "
-                    "underscores"
-                ]
-            )
+        if not isinstance(name, str) or not is_application_id(name):
+            raise ConfigError([f"App name {shown(name)}: {APPLICATION_EXPECTED}"])
         if assignor is not None and not callable(assignor):
             raise ConfigError(
                 [f"assignor: expected a function from GroupState to Plan, not {shown(assignor)}"]

@@ -12,6 +12,8 @@ from typing import Annotated, Any, NoReturn, TypeAlias
 
 import msgspec
 
+from streamlet.user_code import shown
+
 #: The highest offset, and the highest of all numbers that Kafka's formats hold.
 INT64_MAX = (1 << 63) - 1
 INT32_MAX = (1 << 31) - 1
@@ -24,8 +26,8 @@ COMMIT_MAX = 1 << 40
 #: The highest number of a subtopology or a partition of an application; clusters have fewer.
 TASK_NUMBER_MAX = 199_999
 
-#: The most worker processes of an instance.
-WORKERS_MAX = 256
+#: The most worker processes of an instance, and characters of its name.
+WORKERS_MAX, NAME_MAX = 256, 249
 
 #: Fields of values that msgspec reads.
 TimeMs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]
@@ -40,10 +42,10 @@ def whole(value: object, least: int = 0, most: int = INT64_MAX) -> int:
         ValueError: it is none, or out of its bounds.
     """
     if type(value) is not int:
-        raise ValueError(f"{str(value)[:40]!r} is no whole number")
+        raise ValueError(f"{shown(value)} is no whole number")
     if not least <= value <= most:
-        shown = str(value) if value.bit_length() < 100 else f"a number of {value.bit_length()} bits"
-        raise ValueError(f"{shown} is not from {least} to {most}")
+        text = str(value) if value.bit_length() < 100 else f"a number of {value.bit_length()} bits"
+        raise ValueError(f"{text} is not from {least} to {most}")
     return value
 
 

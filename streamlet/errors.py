@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from streamlet.rights import Right, missing
 from streamlet.types import TaskId, TopicPartition
-from streamlet.user_code import raised_at, text_of, users_places
+from streamlet.user_code import cut, raised_at, text_of, users_places
 from streamlet.visible import visible
 
 #: Exit codes that starting again cannot mend: usage, not found, refused, fenced, shut down.
@@ -21,6 +21,8 @@ FINAL_CODES = frozenset({2, 3, 5, 6, 7})
 #: What to look at where no broker answers.
 BROKER_ADVICE = "Is the broker running, and is the address right (--bootstrap-servers)?"
 
+#: Characters of the message of an error of others', which may have a whole value in it.
+_MOST_MESSAGE = 4_000
 #: Lines of the program that a notebook shows of an error, and where the rest is.
 _MOST_LINES = 10
 _WHOLE = "(all lines: import sys, traceback; traceback.print_exception(sys.last_value))"
@@ -28,7 +30,7 @@ _WHOLE = "(all lines: import sys, traceback; traceback.print_exception(sys.last_
 
 def error_text(error: BaseException) -> str:
     """Describe an error of the user's program, its own line first, without traceback."""
-    message = text_of(error)
+    message = cut(text_of(error), _MOST_MESSAGE)
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     place = raised_at(error)
     return text if place is None else f"{place}: {text}"

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from streamlet.errors import StreamletError, error_text
-from streamlet.user_code import shown, working_folder
+from streamlet.user_code import listed, shown, working_folder
 
 
 def named_object(reference: str, kind: type[Any], example: str, *, classes: bool = False) -> Any:
@@ -28,13 +28,13 @@ def named_object(reference: str, kind: type[Any], example: str, *, classes: bool
         raise LookupError(f"{shown(reference)}: expected a text, for example {example}")
     module_name, colon, path = reference.partition(":")
     if not colon or not module_name or not path:
-        raise LookupError(f"{reference!r}: expected module:attribute, for example {example}")
+        raise LookupError(f"{shown(reference)}: expected module:attribute, for example {example}")
     module = _module(module_name)
     found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
             others = _others(module, module_name, kind, classes)
-            raise LookupError(f"module {module_name!r} has no {path!r}; {others}")
+            raise LookupError(f"module {shown(module_name)} has no {shown(path)}; {others}")
         found = getattr(found, part)
     if not _is_one(found, kind, classes):
         others = _others(module, module_name, kind, classes)
@@ -62,19 +62,19 @@ def _module(name: str) -> ModuleType:
         missing = error.name or ""
         if missing == name or name.startswith(f"{missing}."):
             raise LookupError(
-                f"there is no module {name!r} in {here or 'the folder'} or on Python's path"
+                f"there is no module {shown(name)} in {here or 'the folder'} or on Python's path"
             ) from error
         why = error_text(error)
-        raise LookupError(f"module {name!r} cannot be imported: {why}") from error
+        raise LookupError(f"module {shown(name)} cannot be imported: {why}") from error
     except (StreamletError, KeyboardInterrupt):
         raise  # wrong settings or a wrong topology: there is an application, but it cannot be
     except BaseException as error:  # also an exit: else "run" would end with the module's own code
         why = error_text(error)
-        raise LookupError(f"module {name!r} cannot be imported: {why}") from error
+        raise LookupError(f"module {shown(name)} cannot be imported: {why}") from error
 
 
 def _others(module: ModuleType, name: str, kind: type[Any], classes: bool) -> str:
     """The objects of the module that would do, for a message."""
     some = sorted(own for own, value in vars(module).items() if _is_one(value, kind, classes))
-    found = ", ".join(f"{name}:{own}" for own in some)
+    found = listed(f"{name}:{own}" for own in some)
     return f"it has {found}" if some else f"there is no {kind.__name__} in {name}"

@@ -100,7 +100,7 @@ class Origin:
 
 def _number(text: str, most: int = INT64_MAX) -> int:
     if len(text) > _DIGITS or not text.isdigit():
-        raise ValueError(f"{text[:40]!r} is no number")
+        raise ValueError(f"{shown(text)} is no number")
     return whole(int(text), 0, most)
 
 

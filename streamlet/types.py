@@ -74,7 +74,7 @@ class TaskId(NamedTuple):
         """
         subtopology, separator, partition = text.partition("_")
         if not separator or not subtopology.isdigit() or not partition.isdigit():
-            raise ValueError(f"not a task id: {text!r} (expected e.g. 0_3)")
+            raise ValueError(f"not a task id: {shown(text)} (expected e.g. 0_3)")
         return cls(int(subtopology), int(partition))
 
 

@@ -20,6 +20,11 @@ from typing import Any
 
 import attrs
 
+#: Characters of an object or a name that a message shows.
+MOST_SHOWN = 100
+#: Names that a message lists.
+MOST_LISTED = 20
+
 _OURS = str(Path(__file__).parent) + os.sep
 #: Files in which imports run.
 _IMPORTS = ("<frozen", importlib.__file__)
@@ -65,10 +70,21 @@ def text_of(one: object) -> str:
     return _asked(str, one)
 
 
-def shown(value: object, most: int = 60) -> str:
-    """The representation of a user's object for a message, cut where it is long."""
-    text = _asked(repr, value)
+def shown(value: object, most: int = MOST_SHOWN) -> str:
+    """The representation of a user's object or name for a message, cut where it is long."""
+    return cut(_asked(repr, value), most)
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a text that is longer than so many characters."""
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:
+    """Names for a message, with commas: the first ones, and how many more there are."""
+    found = [*names]
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
 
 
 def _asked(ask: Callable[[Any], str], value: object) -> str:

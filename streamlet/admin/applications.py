@@ -16,6 +16,7 @@ from streamlet.errors import NotFoundError
 from streamlet.kafka.reading import read_until
 from streamlet.rights import on_topics
 from streamlet.types import TopicPartition
+from streamlet.user_code import shown
 
 #: How long a control topic may give no record, ms.
 _SILENT_MS = 15_000
@@ -126,8 +127,8 @@ def description_of(window: GroupWindow) -> Description:
     found = window.control.read().description
     if found is None:
         raise NotFoundError(
-            f"the control topic of {window.name!r} has no description: no instance of this version "
-            "has led the group yet, or the topology is too large for a record. Give "
+            f"the control topic of {shown(window.name)} has no description: no instance of this "
+            "version has led the group yet, or the topology is too large for a record. Give "
             "module:attribute in place of the id"
         )
     return found
@@ -142,9 +143,9 @@ def check_known(window: GroupWindow, topics: Collection[str], hint: str = "") ->
     name = window.control.name
     if name not in topics:
         raise NotFoundError(
-            f"there is no application {window.name!r} on this cluster: it has no topic {name}, "
-            f"which every instance makes when it starts. If it has: {on_topics('READ', [name])}"
-            + (f". {hint}" if hint else "")
+            f"there is no application {shown(window.name)} on this cluster: it has no topic "
+            f"{name}, which every instance makes when it starts. If it has: "
+            f"{on_topics('READ', [name])}" + (f". {hint}" if hint else "")
         )
 
 

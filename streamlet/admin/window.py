@@ -31,6 +31,7 @@ from streamlet.rebalance.protocol import rules_from
 from streamlet.rights import GROUP_REFUSED, Right, missing
 from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition
+from streamlet.user_code import shown
 
 if TYPE_CHECKING:
     from streamlet.coordinator.transport import Transport
@@ -227,11 +228,11 @@ def describe(group: Transport, application: str) -> GroupSnapshot:
     if described.error:
         raise _refused(f"group {application}", application, described.error)
     if described.state == "Dead":
-        raise NoSuchGroupError(f"there is no application {application!r} on this cluster")
+        raise NoSuchGroupError(f"there is no application {shown(application)} on this cluster")
     live = read(described)
     if not live.ours:
         raise NotFoundError(
-            f"{application!r} is a group of other clients, of type "
+            f"{shown(application)} is a group of other clients, of type "
             f"{described.protocol_type!r}, and no application of streamlet"
         )
     return live

@@ -176,7 +176,7 @@ def _take_client_wide(found: Found, key: str, value: Any, where: str) -> None:
     try:
         found.client_wide[key] = client_property(key, value)
     except ValueError as error:
-        found.problems.append(f"{where} = {value!r}: {error}")
+        found.problems.append(f"{where} = {shown(value)}: {error}")
 
 
 def _take_property(found: Found, client: str, own_key: str, value: Any, where: str) -> None:
@@ -191,7 +191,7 @@ def _take_property(found: Found, client: str, own_key: str, value: Any, where: s
     elif isolation and client in CONSUMERS:
         found.problems.append(f"{where}: use consumer.{own_key}, it goes for all of them")
     elif isolation and client == "consumer" and value not in _ISOLATION:
-        found.problems.append(f"{where} = {value!r}: expected {' or '.join(_ISOLATION)}")
+        found.problems.append(f"{where} = {shown(value)}: expected {' or '.join(_ISOLATION)}")
     else:
         found.clients.setdefault(client, {})[own_key] = value
 
@@ -219,7 +219,7 @@ def _take_topic(found: Found, own_key: str, value: Any, where: str) -> None:
     try:
         read = topic_properties.TOPIC_PROPERTIES[name].parse(value)
     except ValueError as error:
-        found.problems.append(f"{where} = {value!r}: {error}")
+        found.problems.append(f"{where} = {shown(value)}: {error}")
     else:
         found.topics.setdefault(topic, {})[name] = printed(read)
 

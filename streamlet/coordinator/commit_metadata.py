@@ -59,6 +59,7 @@ from streamlet.coordinator.metadata_fields import by_partition, by_topic, flag_o
 from streamlet.errors import GroupError
 from streamlet.state.log_numbers import named, pack_logs, unpack_logs
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
+from streamlet.user_code import shown
 
 #: The highest incarnation that is read: the next one fits into an edge, too.
 _INCARNATION_MAX = (1 << 32) - 2
@@ -287,22 +288,21 @@ class CommitMetadata:
         except ValueError as error:
             if text.startswith('{"v":'):
                 raise CommitMetadataError(
-                    f"commit metadata cannot be read: {text[:80]!r}"
+                    f"commit metadata cannot be read: {shown(text)}"
                 ) from error
             return None
         if not isinstance(record, dict) or "v" not in record:
             return None
         if record["v"] not in (VERSION, COMPACT_VERSION):
             raise CommitMetadataError(
-                f"commit metadata has version {record['v']!r}, this streamlet reads {VERSION} "
+                f"commit metadata has version {shown(record['v'])}, this streamlet reads {VERSION} "
                 f"and {COMPACT_VERSION}"
             )
         try:
             return _from_record(record)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CommitMetadataError(
-                f"commit metadata does not fit together: {text[:80]!r}"
-            ) from error
+            what = f"commit metadata does not fit together: {shown(text)}"
+            raise CommitMetadataError(what) from error
 
 
 def with_note(text: str, note: InputNote) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from streamlet.bounded import TASK_NUMBER_MAX, whole
 from streamlet.types import TopicPartition
+from streamlet.user_code import shown
 
 #: Characters of a key at most.
 KEY_CHARS = 80
@@ -51,7 +52,7 @@ def flag_of(value: object) -> bool:
         ValueError, TypeError, AttributeError: it is none.
     """
     if not isinstance(value, bool):
-        raise TypeError(f"{str(value)[:40]!r} is neither true nor false")
+        raise TypeError(f"{shown(value)} is neither true nor false")
     return value
 
 
@@ -62,6 +63,6 @@ def text_of(value: object) -> str:
         ValueError, TypeError, AttributeError: it is none.
     """
     if not isinstance(value, str):
-        raise TypeError(f"{str(value)[:40]!r} is no text")
+        raise TypeError(f"{shown(value)} is no text")
     value.encode()  # half a pair of surrogates is none
     return value

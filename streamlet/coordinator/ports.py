@@ -28,6 +28,7 @@ from streamlet.errors import (
 from streamlet.rebalance.values import Assignment, NeedMetadata, RunAssignor
 from streamlet.rights import GROUP_REFUSED, TOPIC_REFUSED, Right, missing, on_topics
 from streamlet.types import TaskId, TopicPartition
+from streamlet.user_code import listed
 
 
 class TransportError(BrokerError):
@@ -166,8 +167,7 @@ def _unstable(answer: OffsetFetchAnswer) -> str:
         tp: judge(RequestKind.FETCH, [c.error]).remedy for tp, c in answer.committed.items()
     }
     held = [str(tp) for tp in sorted(remedies) if remedies[tp] is Remedy.UNSTABLE]
-    more = f" and {len(held) - _NAMED} others" if len(held) > _NAMED else ""
-    return f"{', '.join(held[:_NAMED])}{more}: a transaction that has their positions is open"
+    return f"{listed(held, _NAMED)}: a transaction that has their positions is open"
 
 
 def _unread(group: str, code: int, topics: Iterable[str]) -> BrokerError:

@@ -171,7 +171,7 @@ def _dict_of(wanted: Mapping[str, Aggregation], types: Mapping[str, Any]) -> Any
     """
     for name in wanted:
         if type(name) is not str or "\0" in name or printable(name) != name:
-            raise TopologyError(f"aggregate(): results have texts as names, not {name!r}")
+            raise TopologyError(f"aggregate(): results have texts as names, not {shown(name)}")
     fields = {name: _may_be_none(one, types[name]) for name, one in wanted.items()}
     text = ", ".join(f"{name}={type_name(of)}" for name, of in fields.items())
     return TypedDict(f"dict({text})", fields)  # type: ignore[operator]
@@ -251,8 +251,8 @@ def _of_document(of: Function, name: str) -> Function:
         if type(new) not in _DOCUMENT:
             kind = type(new).__name__
             raise TypeError(
-                f"aggregate(), {name!r}: a {kind} would come back as another type, since the type "
-                f"of the values is not known here: give it with value= where they are made"
+                f"aggregate(), {shown(name)}: a {kind} would come back as another type, since the "
+                f"type of the values is not known here: give it with value= where they are made"
             )
         return new
 

@@ -130,7 +130,7 @@ class BranchedKStream(Generic[K, V]):
         node = f"{self._node.name}{name}"
         name = f"{self._name}{name}"
         if name in self._branches:
-            raise TopologyError(f"{call}: there are two branches named {name!r}")
+            raise TopologyError(f"{call}: there are two branches named {shown(name)}")
         parent, above = self._stream, self._node
         above.builder.graph.new_name(node)  # a number is used up, as in Kafka Streams
         above.builder.named_processor(

@@ -27,7 +27,7 @@ from streamlet.arguments import told_by_form
 from streamlet.dsl.graph.inference import UNKNOWN, without_none
 from streamlet.errors import TopologyError, WrongTypeError
 from streamlet.serdes.json_types import bare_type
-from streamlet.user_code import shown
+from streamlet.user_code import listed, shown
 
 Function = Callable[[Any, Any], Any]
 
@@ -360,8 +360,8 @@ class _Writer:
         if isinstance(of, type) and _hints(of) and name.isidentifier() and not iskeyword(name):
             if name not in _hints(of) and not hasattr(of, name):
                 raise TopologyError(
-                    f"col({name!r}): {of.__name__} has no such attribute; it has "
-                    f"{', '.join(_hints(of))}"
+                    f"col({shown(name)}): {of.__name__} has no such attribute; it has "
+                    f"{listed(_hints(of))}"
                 )
             return f"(None if _v is None else _v.{name})"
         return f"_field(_v, {self._named(name)})"

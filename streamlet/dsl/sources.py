@@ -43,7 +43,7 @@ def names_of(topic: str | Sequence[str]) -> tuple[str, ...]:
     for one in topics:
         check_is("stream()", one, (str,), "names of topics or a pattern")
     if not topics or len(set(topics)) < len(topics):
-        raise TopologyError(f"stream({topic!r}): expected topics, each once")
+        raise TopologyError(f"stream({shown(topic)}): expected topics, each once")
     return topics
 
 
@@ -265,7 +265,7 @@ class Sources:
             >>> run(users=[("ann", "Berlin"), ("ann", None)])
             {'changes': [('ann', 'Berlin'), ('ann', None)]}
         """
-        call = f"table({topic!r})"
+        call = f"table({shown(topic)})"
         kinds = self._kinds(call, key, value)
         serdes = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
         by = partitioner_of(call, partitioner)
@@ -357,7 +357,7 @@ class Sources:
             >>> run(rates=[("l", 7)], orders=[("lamp", 3)])
             {'priced': [('lamp', 21)]}
         """
-        call = f"global_table({topic!r})"
+        call = f"global_table({shown(topic)})"
         kinds = self._kinds(call, key, value)
         times = extractor(call, timestamp)
         return global_table_of(self._builder, call, topic, kinds, store, times, name)

@@ -73,6 +73,7 @@ from streamlet.topology.drawing import picture_of
 from streamlet.topology.names import check_topic_name
 from streamlet.topology.nodes import Partitions, Results, Timed
 from streamlet.topology.operator import RetryRule, TaskContext
+from streamlet.user_code import shown
 from streamlet.visible import visible
 
 if TYPE_CHECKING:
@@ -688,7 +689,7 @@ class KStream(Generic[K, V]):
             >>> run(orders=[("lamp", 3), ("desk", 12)])
             {'large': [('desk', 12)], 'small': [('lamp', 3)]}
         """
-        call = f"to({topic!r})" if isinstance(topic, str) else "to()"
+        call = f"to({shown(topic)})" if isinstance(topic, str) else "to()"
         target: str | Make
         if isinstance(topic, str):
             target = topic
@@ -1396,7 +1397,7 @@ class KStream(Generic[K, V]):
         """
         above = self._node
         if above.children is None:
-            raise TopologyError(f"child({name!r}): the stream is not that of a processor")
+            raise TopologyError(f"child({shown(name)}): the stream is not that of a processor")
         node = f"{above.name}-{name}"
         if name not in above.children:
             above.children.add(name)

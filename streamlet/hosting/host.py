@@ -14,7 +14,9 @@ from pathlib import Path
 
 import attrs
 
+from streamlet.bounded import NAME_MAX
 from streamlet.clock import Clock, SystemClock
+from streamlet.errors import ConfigError
 from streamlet.hosting import worker_count
 from streamlet.hosting.assembly import open_worker
 from streamlet.hosting.broker_wait import BrokerWait, StartStoppedError
@@ -43,6 +45,7 @@ from streamlet.runtime.worker_group import MemberIdentity
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.instances import InstanceRecord
 from streamlet.tasks.background import lower_priority
+from streamlet.user_code import printable, shown
 
 #: How long the workers' graceful stop may take beside the three session time-outs that its last
 #: commit, the delivery of that and leaving the group may take while the broker is away, ms.
@@ -62,6 +65,14 @@ class MetricsPlace:
     port: int | None = None
     host: str = LOCAL_HOST
     on_served: Callable[[str], None] = lambda url: None
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name that would be too long in all that an instance says of itself, or no text."""
+    if len(name) > NAME_MAX or printable(name) != name:
+        raise ConfigError(
+            [f"the instance's name {shown(name)}: expected text of at most {NAME_MAX} characters"]
+        )
 
 
 @attrs.define
@@ -126,6 +137,7 @@ class Host:
             TimedOutError: no broker answered in time.
         """
         settings = self.app.settings
+        _check_name(self.name)
         check_supported(settings)
         directory = StateDirectory(settings.state_dir, self.app.name)
         self.process_id, lock = directory.lock_instance()

@@ -19,6 +19,7 @@ from streamlet.kafka.ports import Admin
 from streamlet.logs import get_logger
 from streamlet.retries import Retries
 from streamlet.types import TopicPartition
+from streamlet.user_code import listed
 
 
 def first_offsets(
@@ -102,7 +103,7 @@ class ConsumerTopics:
         found = self._ask(lambda: self.counts(self._names))
         missing = sorted(set(self._names) - found.keys())
         if missing:
-            raise MissingTopicError(f"no such topic: {', '.join(missing)}", hidden=missing)
+            raise MissingTopicError(f"no such topic: {listed(missing)}", hidden=missing)
         self._counts = found
 
     def counts(self, topics: Iterable[str]) -> dict[str, int]:

@@ -38,6 +38,7 @@ from streamlet.state.store_commits import TaskStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import GlobalTableSpec
 from streamlet.types import TopicPartition
+from streamlet.user_code import listed
 
 log = get_logger(__name__)
 
@@ -238,7 +239,7 @@ class GlobalTables:
         missing = sorted(set(self._global.topics) - found.keys())
         if missing:
             raise MissingTopicError(
-                f"the topic of a global table does not exist: {', '.join(missing)}; create it "
+                f"the topic of a global table does not exist: {listed(missing)}; create it "
                 "before the application starts, for example with streamlet topics create",
                 hidden=missing,
             )

@@ -35,6 +35,7 @@ from streamlet.topology.graph import Topology
 from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
+from streamlet.user_code import listed, shown
 
 #: Entries that one read of newest state gives at most: the worker's loop waits for it.
 MOST_NEWEST = 10_000
@@ -117,7 +118,7 @@ class LocalStore:
             )
         known = sorted(spec.name for part in self.topology.subtopologies for spec in part.stores)
         raise UnknownStateStoreError(
-            f"no store {self.name!r}; there are: {', '.join(known) or 'none'}"
+            f"no store {shown(self.name)}; there are: {listed(known) or 'none'}"
         )
 
     @property

@@ -17,6 +17,7 @@ from streamlet.errors import ConfigError, SerdeError
 from streamlet.kafka.ports import Headers
 from streamlet.records.types import DataType, of_values
 from streamlet.serdes import json
+from streamlet.user_code import listed, shown
 
 
 class Format(StrEnum):
@@ -104,7 +105,7 @@ class LineReader:
     def _key_value(self, number: int, text: str) -> InputRecord:
         key, colon, value = text.partition(":")
         if not colon:
-            raise SerdeError(f"expected key:value, got {text!r}")
+            raise SerdeError(f"expected key:value, got {shown(text)}")
         raw = _named("key", self.key.encode_text, key)
         return InputRecord(number, raw, self._value(self.value.encode_text, value))
 
@@ -116,7 +117,7 @@ class LineReader:
             raise SerdeError(f"it could not be decoded when it was read: {document['error']}")
         unknown = sorted(document.keys() - _FIELDS - _WHERE)
         if unknown:
-            raise SerdeError(f"unknown fields {', '.join(unknown)}")
+            raise SerdeError(f"unknown fields {listed(map(shown, unknown))}")
         return InputRecord(
             number,
             _named("key", self.key.encode_json, document.get("key")),
@@ -198,7 +199,7 @@ def _number(text: str) -> int | str:
 def _timestamp(given: Any) -> int | None:
     if given is None or (type(given) is int and 0 <= given <= INT64_MAX):
         return given
-    raise SerdeError(f"timestamp: expected milliseconds since the epoch, got {given!r:.100}")
+    raise SerdeError(f"timestamp: expected milliseconds since the epoch, got {shown(given)}")
 
 
 def _headers(given: Any) -> Headers | None:

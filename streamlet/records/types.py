@@ -25,6 +25,7 @@ from streamlet.serdes import (
     session_windowed,
     time_windowed,
 )
+from streamlet.user_code import shown
 
 _WHOLE_NUMBERS = {"int": serde(int), "int32": int32(), "int16": int16()}
 _NUMBERS = {"float": serde(float), "float32": float32()}
@@ -94,13 +95,13 @@ class DataType:
             return self.serde.encode(text)
         if self.name in _WHOLE_NUMBERS:
             if not _WHOLE.fullmatch(text) or len(text) > _MOST_DIGITS:
-                raise SerdeError(f"{self.name}: expected a whole number, got {text[:100]!r}")
+                raise SerdeError(f"{self.name}: expected a whole number, got {shown(text)}")
             return self.serde.encode(int(text))
         if self.name in _NUMBERS:
             try:
                 return self.serde.encode(float(text))
             except ValueError as error:
-                raise SerdeError(f"{self.name}: expected a number, got {text!r}") from error
+                raise SerdeError(f"{self.name}: expected a number, got {shown(text)}") from error
         value = _DOCUMENT.decode(text.encode("utf-8", "surrogateescape"))
         return None if value is None else self.serde.encode(value)
 
@@ -175,10 +176,10 @@ class WindowedType(DataType):
             return None
         if not isinstance(value, dict) or sorted(value) != sorted(self.fields):
             names = " and ".join(self.fields)
-            raise SerdeError(f"{self.name}: expected an object with {names}, got {value!r}")
+            raise SerdeError(f"{self.name}: expected an object with {names}, got {shown(value)}")
         key, times = self.inner.encode_json(value["key"]), [value[one] for one in self.fields[1:]]
         if not all(type(at) is int for at in times):
-            raise SerdeError(f"{self.name}: expected times in ms, got {value!r}")
+            raise SerdeError(f"{self.name}: expected times in ms, got {shown(value)}")
         return self.serde.encode(Windowed(key, times[0], times[-1]))
 
     def decode(self, raw: bytes | None) -> tuple[Any, str | None]:

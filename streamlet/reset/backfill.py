@@ -25,6 +25,7 @@ from streamlet.spark.state.changelogs import state_number
 from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import changelog_topics
 from streamlet.types import NO_STATE, TopicPartition
+from streamlet.user_code import listed
 
 #: Who committed.
 BY = "streamlet backfill"
@@ -72,7 +73,7 @@ class Backfill:
         topics = self.cluster.admin.topics()
         missing = sorted(set(self._topology.source_topics) - topics.keys())
         if missing:
-            text = f"source topics that do not exist: {', '.join(missing)}"
+            text = f"source topics that do not exist: {listed(missing)}"
             raise MissingTopicError(text, hidden=missing)
         self.cluster.control.prepare()
         reset = Reset(self.cluster, StartPosition(EARLIEST)).plan()

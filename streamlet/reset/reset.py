@@ -49,6 +49,7 @@ from streamlet.rights import GROUP_REFUSED, TOPIC_REFUSED, Right, missing, on_to
 from streamlet.scaling.command_lock import command_lock
 from streamlet.topology.internal_topics import known_settings
 from streamlet.types import TopicPartition
+from streamlet.user_code import listed
 
 _REQUEST_MS = 10_000
 _PARTITIONS_AT_ONCE = 5_000
@@ -320,7 +321,7 @@ class Reset:
 def _check_there(sources: Iterable[str], topics: Collection[str]) -> None:
     missing = [topic for topic in sources if topic not in topics]
     if missing:
-        text = f"source topics that do not exist: {', '.join(missing)}"
+        text = f"source topics that do not exist: {listed(missing)}"
         raise MissingTopicError(text, hidden=missing)
 
 

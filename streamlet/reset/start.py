@@ -16,6 +16,7 @@ from streamlet.config.values import duration
 from streamlet.errors import ConfigError
 from streamlet.kafka.ports import Admin
 from streamlet.types import TopicPartition
+from streamlet.user_code import listed, shown
 
 EARLIEST, LATEST = "earliest", "latest"
 
@@ -152,7 +153,7 @@ class StartPosition:
             if tp not in there
         ]
         if problems:
-            raise ConfigError([*problems[:20], f"read are: {', '.join(sorted(read))}"])
+            raise ConfigError([*problems[:20], f"read are: {listed(sorted(read))}"])
 
 
 def _duration_ms(text: str) -> int:
@@ -169,7 +170,7 @@ def _line(line: str) -> tuple[TopicPartition, int]:
     if len(words) != 3 or not words[0]:
         raise ValueError("expected topic,partition,offset")
     if not (_is_number(words[1]) and _is_number(words[2])):
-        raise ValueError(f"partition and offset are numbers, not {line[:40]!r}")
+        raise ValueError(f"partition and offset are numbers, not {shown(line)}")
     partition = whole(int(words[1]), 0, INT32_MAX)
     return TopicPartition(words[0], partition), whole(int(words[2]), 0, INT64_MAX)
 

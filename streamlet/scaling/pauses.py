@@ -14,6 +14,7 @@ from streamlet.control.values import ALL, PauseMark
 from streamlet.control.view import ControlView
 from streamlet.errors import NotFoundError, RefusedError
 from streamlet.scaling.command_lock import command_lock
+from streamlet.user_code import shown
 
 
 @attrs.frozen
@@ -110,6 +111,6 @@ class PauseCommand:
             return str(int(self.subtopology))
         which = "no subtopology" if not found else f"subtopologies {', '.join(found)}"
         raise NotFoundError(
-            f"{which} of {self.cluster.name} with {self.subtopology!r}: give its number, or the "
-            "name of a store, topic or node that only it has (streamlet describe shows them)"
+            f"{which} of {self.cluster.name} with {shown(self.subtopology)}: give its number, or "
+            "the name of a store, topic or node that only it has (streamlet describe shows them)"
         )

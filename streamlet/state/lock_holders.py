@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamlet.own_files import user_name
+from streamlet.user_code import cut
 
 _PROC = Path("/proc")
 #: Characters of a command that are shown.
@@ -77,9 +78,7 @@ def _command(pid: int) -> str:
         return ""
     text = " ".join(word.decode(errors="replace") for word in words)
     shown = "".join(one if one.isprintable() else "?" for one in text)
-    if not shown:
-        return ""
-    return f" ({shown})" if len(shown) <= _MOST else f" ({shown[: _MOST - 1]}…)"
+    return f" ({cut(shown, _MOST)})" if shown else ""
 
 
 def _runs(pid: int) -> bool:

@@ -13,6 +13,7 @@ from streamlet.errors import StateMismatchError, TaskCorruptedError
 from streamlet.serdes.marks import is_noted_as, mark_of
 from streamlet.state.store_facts import StoreFacts
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
+from streamlet.user_code import shown
 
 #: Since version 2 rows bear times (``state.rows``).
 _VERSION = 2
@@ -221,7 +222,7 @@ def _place(topic: object, partition: object) -> TopicPartition:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{str(value)[:40]!r} is no text")
+        raise TypeError(f"{shown(value)} is no text")
     return value
 
 

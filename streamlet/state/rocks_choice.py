@@ -9,6 +9,7 @@ import attrs
 
 from streamlet.config.values import ValueKind, choice, size, whole
 from streamlet.errors import TopologyError
+from streamlet.user_code import shown
 
 #: RocksDB's compressions that the client brings, best for speed first.
 COMPRESSIONS = ("lz4", "snappy", "zstd", "zlib", "none")
@@ -57,11 +58,11 @@ def rocks_choice(given: Mapping[str, object], call: str) -> RocksChoice:
     found: dict[str, Any] = {}
     for key, value in given.items():
         if key not in _KINDS:
-            raise TopologyError(f"{call}: no setting {key!r}; there are: {', '.join(_KINDS)}")
+            raise TopologyError(f"{call}: no setting {shown(key)}; there are: {', '.join(_KINDS)}")
         try:
             found[key.replace(".", "_")] = _KINDS[key].parse(value)
         except ValueError as error:
-            raise TopologyError(f"{call}: {key} = {value!r}: {error}") from error
+            raise TopologyError(f"{call}: {key} = {shown(value)}: {error}") from error
     made = RocksChoice(**found)
     _check(made, call)
     return made

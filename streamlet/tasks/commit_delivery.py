@@ -40,6 +40,7 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_port import LogEnds, TaskCommit
 from streamlet.tasks.opening import blamed
 from streamlet.types import StateNumber, TopicPartition
+from streamlet.user_code import shown
 
 log = get_logger(__name__)
 
@@ -207,9 +208,7 @@ class ChangelogDelivery:
             if not refused.too_large:
                 raise
             task, key = part.active.task, keys[refused.index]
-            raise EntryTooLargeError(
-                f"task {task}, key {key[:100]!r}: {refused}", task
-            ) from refused
+            raise EntryTooLargeError(f"task {task}, key {shown(key)}: {refused}", task) from refused
         part.sent[changelog] = part.sent.get(changelog, 0) + len(keys)
 
     def _overwrite_zombie_writes(self, parts: Sequence[TaskCommit]) -> bool:

@@ -38,6 +38,7 @@ from streamlet.testing.driver_topics import DriverTopics, OutputRecord
 from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
+from streamlet.user_code import listed, shown
 
 S = TypeVar("S")
 
@@ -342,13 +343,12 @@ class TopologyTestDriver(Closing):
     def _reading(self, topic: str) -> SourceNode:
         self._check_open()
         if topic not in self._sources:
-            known = ", ".join(sorted(self._sources.keys() - self._topics.ours)) or "nothing yet"
+            known = listed(sorted(self._sources.keys() - self._topics.ours)) or "nothing yet"
             hint = ""
             if topic in self._topology.source_topics_among([topic]):
                 hint = f"; name a topic that matches a pattern in partitions={{{topic!r}: 1}}"
-            raise NotFoundError(
-                f"{self.application} does not read {topic!r}; it reads {known}{hint}"
-            )
+            what = f"{self.application} does not read {shown(topic)}"
+            raise NotFoundError(f"{what}; it reads {known}{hint}")
         return self._sources[topic]
 
     def _pipe(

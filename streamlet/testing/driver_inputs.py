@@ -93,7 +93,7 @@ def encoded(topic: str, what: str, serde: Serde[Any], column: list[Any]) -> list
         return serde.of_topic(topic, what).encode_column(column)
     except ColumnError as error:
         which = "" if len(column) == 1 else f" of record {error.index}"
-        raise SerdeError(f"pipe to {topic!r}: the {what}{which}: {error.cause}") from error
+        raise SerdeError(f"pipe to {shown(topic)}: the {what}{which}: {error.cause}") from error
 
 
 def time_ms(call: str, given: object) -> int:

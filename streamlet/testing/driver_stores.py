@@ -16,6 +16,7 @@ from streamlet.processing.task import Task
 from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import TaskContext
+from streamlet.user_code import listed, shown
 
 
 @attrs.frozen
@@ -62,11 +63,11 @@ def shown_store(
     found = {number: stores for number, stores in tasks if name in stores.specs}
     if not found:
         known = {*of_globals.specs, *(name for _, stores in tasks for name in stores.specs)}
-        raise NotFoundError(f"no store {name!r}; there are: {', '.join(sorted(known)) or 'none'}")
+        raise NotFoundError(f"no store {shown(name)}; there are: {listed(sorted(known)) or 'none'}")
     number = min(found) if partition is None and len(found) == 1 else partition
     if number is None or number not in found:
         raise NotFoundError(
-            f"store {name!r} is in the tasks of partitions {', '.join(map(str, found))}: "
+            f"store {shown(name)} is in the tasks of partitions {', '.join(map(str, found))}: "
             "partition= says which one is meant"
         )
     return found[number].shown(name, kind)

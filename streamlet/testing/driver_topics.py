@@ -15,6 +15,7 @@ from streamlet.serdes import Serde
 from streamlet.serdes import serde as serde_of
 from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition
+from streamlet.user_code import listed, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +79,12 @@ class DriverTopics:
         problems = []
         for topic, count in given.items():
             if topic in self.ours:
-                problems.append(f"{topic!r} has as many partitions as the topics before it")
+                problems.append(f"{shown(topic)} has as many partitions as the topics before it")
             elif topic not in self.read | self.written and not self.any_written:
                 application = self._topology.application
-                problems.append(f"{topic!r} is neither read nor written by {application}")
+                problems.append(f"{shown(topic)} is neither read nor written by {application}")
             elif count < 1:
-                problems.append(f"{topic!r} cannot have {count} partitions")
+                problems.append(f"{shown(topic)} cannot have {count} partitions")
         if problems:
             raise ConfigError([f"partitions=: {problem}" for problem in problems])
         names = self._topology.source_topics_among(given)
@@ -137,7 +138,7 @@ class DriverTopics:
         """
         count = self.counts.get(topic, 1)
         if partition is not None and not 0 <= partition < count:
-            raise NotFoundError(f"{topic!r} has no partition {partition}; it has {count}")
+            raise NotFoundError(f"{shown(topic)} has no partition {partition}; it has {count}")
 
     # Output.
 
@@ -168,8 +169,8 @@ class DriverTopics:
         """
         if topic not in self.written and not self.any_written:
             application = self._topology.application
-            known = ", ".join(sorted(self.written)) or "no topic"
-            raise NotFoundError(f"{application} does not write {topic!r}; it writes {known}")
+            known = listed(sorted(self.written)) or "no topic"
+            raise NotFoundError(f"{application} does not write {shown(topic)}; it writes {known}")
         kept = self._records.get(topic, deque())
         records = list(kept)
         kept.clear()

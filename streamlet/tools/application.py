@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 import typer
 
+from streamlet.errors import NotFoundError
 from streamlet.tools.command import Common
+from streamlet.user_code import shown
 
 if TYPE_CHECKING:
     from streamlet.admin.window import ApplicationInfo, GroupWindow
@@ -26,13 +28,22 @@ def named(common: Common, app: str) -> tuple[str, Settings]:
     Raises:
         AppNotFoundError: ``module:attribute`` leads to no application.
         ConfigError: wrong settings.
+        NotFoundError: no application can have such an id.
     """
     if ":" not in app:
-        return app, common.load()
+        return _id(app), common.load()
     from streamlet.app import load_app
 
     loaded = load_app(app)
     return loaded.name, common.load(loaded)
+
+
+def _id(app: str) -> str:
+    from streamlet.topology.names import APPLICATION_EXPECTED, is_application_id
+
+    if not is_application_id(app):
+        raise NotFoundError(f"there is no application {shown(app)}: {APPLICATION_EXPECTED}")
+    return app
 
 
 def scaled(common: Common, app: str) -> ApplicationInfo:
@@ -41,12 +52,13 @@ def scaled(common: Common, app: str) -> ApplicationInfo:
     Raises:
         AppNotFoundError: ``module:attribute`` leads to no application.
         ConfigError: wrong settings.
+        NotFoundError: no application can have such an id.
     """
     from streamlet.admin.window import ApplicationInfo
 
     common = common.with_servers()
     if ":" not in app:
-        return ApplicationInfo(app, common.load())
+        return ApplicationInfo(_id(app), common.load())
     from streamlet.app import load_app
 
     loaded = load_app(app)

@@ -16,6 +16,7 @@ from streamlet.tools.backfill_arguments import BackfillArguments
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import CommandOutput
 from streamlet.tools.run_spark import line
+from streamlet.user_code import shown
 
 if TYPE_CHECKING:
     from streamlet.admin.window import ApplicationInfo
@@ -64,7 +65,7 @@ def backfill(
     running, or has state and needs --force. 130: Ctrl-C; nothing was committed.
     """
     if ":" not in app:
-        raise AppNotFoundError(f"{app!r}: a backfill runs the program, give module:attribute")
+        raise AppNotFoundError(f"{shown(app)}: a backfill runs the program, give module:attribute")
     files, live_from = options.files(place.value), options.start()
     known = scaled(common, app)
     with ExitStack() as stack:

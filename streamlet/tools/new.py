@@ -17,6 +17,7 @@ import typer
 
 from streamlet.errors import ConfigError
 from streamlet.tools.command import Common, command
+from streamlet.user_code import shown
 
 #: Names that are also names in Kubernetes and, with ``_`` for ``-``, of Python modules.
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -96,9 +97,9 @@ def _name_problems(name: str) -> list[str]:
     """The reasons against a name; none if it can be taken."""
     if not _NAME.fullmatch(name) or len(name) > _LONGEST:
         return [
-            f"{name!r} is no name for a project: it takes small letters, digits and single hyphens "
-            f"between them, begins with a letter and has at most {_LONGEST} characters, since it "
-            "names a Python module and objects of Kubernetes too"
+            f"{shown(name)} is no name for a project: it takes small letters, digits and single "
+            "hyphens between them, begins with a letter and has at most "
+            f"{_LONGEST} characters, since it names a Python module and objects of Kubernetes too"
         ]
     module = _module(name)
     if keyword.iskeyword(module) or name in _YAML:

@@ -9,6 +9,7 @@ from pathlib import Path
 from streamlet.config.sources import FileEntries, file_entries, variable
 from streamlet.config.values import servers
 from streamlet.errors import ConfigError
+from streamlet.user_code import shown
 
 
 def read_file(file: Path | None) -> FileEntries:
@@ -43,7 +44,7 @@ def check_servers(given: str | None, place: str) -> str | None:
     try:
         return None if given is None else servers().parse(given)
     except ValueError as error:
-        raise ConfigError([f"{place} = {given!r}: {error}"]) from error
+        raise ConfigError([f"{place} = {shown(given)}: {error}"]) from error
 
 
 def key_values(texts: Iterable[str], where: str) -> dict[str, str]:
@@ -59,7 +60,7 @@ def key_values(texts: Iterable[str], where: str) -> dict[str, str]:
         if equals and key.strip():
             found[key.strip()] = value.strip()
         else:
-            problems.append(f"{where}: {text!r} is not key=value")
+            problems.append(f"{where}: {shown(text)} is not key=value")
     if problems:
         raise ConfigError(problems)
     return found

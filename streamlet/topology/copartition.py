@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from streamlet.errors import MissingTopicError, TopologyError
 from streamlet.topology.nodes import InternalTopic, SourceNode
 from streamlet.topology.subtopologies import Subtopology
+from streamlet.user_code import listed
 
 
 def partition_counts(
@@ -114,7 +115,7 @@ def _given(
         alike = {name for one in missing for name in get_close_matches(one, there, n=1)}
         hint = f"; there is {' and '.join(sorted(alike))}" if alike else ""
         raise MissingTopicError(
-            f"source topic does not exist: {', '.join(missing)}{hint}; create it before the "
+            f"source topic does not exist: {listed(missing)}{hint}; create it before the "
             "application starts, for example with streamlet topics create",
             hidden=missing,
         )

@@ -33,6 +33,7 @@ from streamlet.topology.self_joins import with_single_stores
 from streamlet.topology.subtopologies import Node, Subtopology, own_topics, split
 from streamlet.topology.unread_stores import SourceTable, without_unread_stores
 from streamlet.types import TaskId
+from streamlet.user_code import shown
 
 
 @attrs.frozen(eq=False)
@@ -236,7 +237,7 @@ class Graph:
             raise TopologyError(f"there are two stores named {spec.name!r}; give one another name")
         # A table's made-up name is made of its topic's, and names no topic itself.
         changelog = spec.name if spec.source_topic else changelog_name(self.application, spec.name)
-        check_topic_name(changelog, f"store {spec.name!r}")
+        check_topic_name(changelog, f"store {shown(spec.name)}")
         self._stores[spec.name] = spec
 
     def store(self, name: str) -> StoreSpec | None:

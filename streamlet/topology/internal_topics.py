@@ -11,6 +11,7 @@ from streamlet.errors import ConfigError
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.graph import Topology
 from streamlet.topology.names import changelog_name
+from streamlet.user_code import listed
 
 #: One hour. A record of a stale owner may be the last of its key in a changelog; as long as
 #: compaction does not run, the good one below it is still there for the next owner to find.
@@ -139,7 +140,7 @@ def _check_given(application: str, given: Given, made: Mapping[str, int]) -> Non
     problems = []
     for topic in sorted(given.keys() - made.keys() - {""}):
         close = difflib.get_close_matches(topic, made, n=1, cutoff=0.6)
-        hint = f"did you mean {close[0]}?" if close else f"it makes {', '.join(made) or 'none'}"
+        hint = f"did you mean {close[0]}?" if close else f"it makes {listed(made) or 'none'}"
         problems += [
             f"topic.{topic}.{name}: {application} makes no internal topic {topic}, {hint}"
             for name in given[topic]

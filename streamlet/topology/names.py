@@ -22,6 +22,11 @@ _NUMBERED_SUBSCRIPTION = re.compile(
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 _TOPIC_CHARACTERS = 249
 
+#: What an application's id may be: internal topics begin with it.
+_APPLICATION = re.compile(r"[A-Za-z0-9._-]{1,150}")
+#: The same in words.
+APPLICATION_EXPECTED = "expected 1 to 150 letters, digits, dots, dashes, underscores"
+
 #: What a made-up name ends in: the number of the node it was made for; of stores of joins, more.
 _NUMBERED = re.compile(r"^(?P<stem>.*-)(?P<number>\d{10})(-store)?$")
 
@@ -40,7 +45,8 @@ def check_node_name(name: str) -> None:
         raise WrongTypeError(f"name= expects the name of a node, a text, got {shown(name)}")
     if name.startswith(_MADE_UP):
         raise TopologyError(
-            f"name={name!r}: names that begin with {', '.join(_MADE_UP)} are made up by streamlet"
+            f"name={shown(name)}: names that begin with {', '.join(_MADE_UP)} are made up by "
+            "streamlet"
         )
     check_topic_name(name, "name=")
 
@@ -67,6 +73,11 @@ def check_topic_name(topic: str, what: str) -> None:
             f"{what}: topic {shown(topic)} would have {len(topic)} characters, "
             f"Kafka takes {_TOPIC_CHARACTERS}"
         )
+
+
+def is_application_id(name: str) -> bool:
+    """True for the id that an application may have."""
+    return _APPLICATION.fullmatch(name) is not None and name not in (".", "..")
 
 
 def is_topic_name(topic: str) -> bool:

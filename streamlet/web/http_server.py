@@ -21,6 +21,7 @@ from streamlet.config import Settings
 from streamlet.errors import ConfigError
 from streamlet.forks import in_children
 from streamlet.logs import get_logger
+from streamlet.user_code import shown
 from streamlet.web import tls
 from streamlet.web.entry import EVERY
 from streamlet.web.requests import Requests
@@ -254,7 +255,7 @@ def _listen(host: str, port: int) -> socket.socket:
         found.setblocking(False)
         return found
     except socket.gaierror as error:
-        raise ConfigError([f"http.host: there is no address {host!r}"]) from error
+        raise ConfigError([f"http.host: there is no address {shown(host)}"]) from error
     except (OSError, OverflowError) as error:
         taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
         why = "is taken; choose another, or 0 for any that is free" if taken else str(error)

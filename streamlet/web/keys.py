@@ -11,6 +11,7 @@ import msgspec
 from streamlet.errors import SerdeError
 from streamlet.serdes import Serde
 from streamlet.state.query_errors import InvalidQueryError
+from streamlet.user_code import shown
 
 #: The forms of a key; ``text`` is read as the type of the store's keys.
 FORMATS = ("text", "json", "base64")
@@ -62,7 +63,7 @@ def _read(serde: Serde[Any], text: str, form: str, what: str) -> Any:
             return text.encode()
         case kind if kind is int:
             if not _WHOLE.fullmatch(text):
-                raise InvalidQueryError(f"{what}: expected a whole number, not {text!r}")
+                raise InvalidQueryError(f"{what}: expected a whole number, not {shown(text)}")
             return int(text)
         case kind if kind in (float, bool):
             return _converted(serde, _json(text, what), what)

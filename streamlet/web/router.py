@@ -30,6 +30,7 @@ from streamlet.state.query_errors import (
 )
 from streamlet.tasks.served_tasks import ServedTasks, ServingWorker
 from streamlet.types import TaskId
+from streamlet.user_code import shown
 from streamlet.web.answers import HttpAnswer, document, failure
 from streamlet.web.asked import Asked
 from streamlet.web.pages import TaskPage, cursor_behind, merged_page
@@ -94,7 +95,7 @@ class QueryRouter:
             return _page(page, asked)
         for _, entry in page.entries:
             return _value(entry, page)
-        absent = KeyNotFoundError(f"store {asked.store!r} has no key {asked.key!r}")
+        absent = KeyNotFoundError(f"store {shown(asked.store)} has no key {shown(asked.key)}")
         return failure(absent, {"position": page.position, "staleness_ms": page.staleness_ms})
 
     async def answer_here(self, asked: Asked, partition: int) -> HttpAnswer:

@@ -13,7 +13,7 @@ from streamlet.errors import NotFoundError, StreamletError
 from streamlet.serdes.copies import own
 from streamlet.topology.operator import TaskContext
 from streamlet.types import is_time
-from streamlet.user_code import shown
+from streamlet.user_code import listed, shown
 
 
 @attrs.define
@@ -74,8 +74,8 @@ class Forwarding:
                 f"{self._name}: only process() and punctuators can forward records"
             )
         if to is not None and to not in self._children:
-            known = ", ".join(sorted(self._children)) or "none"
-            raise NotFoundError(f"{self._name} has no child {to!r}; child(name) made {known}")
+            known = listed(sorted(self._children)) or "none"
+            raise NotFoundError(f"{self._name} has no child {shown(to)}; child(name) made {known}")
         if self._fixed_key:
             self._check_key(record)
         if record.headers or not is_time(record.timestamp):

@@ -19,7 +19,7 @@ from streamlet.dsl.processors.store_views import seen_as
 from streamlet.errors import NotFoundError, TopologyError
 from streamlet.topology.operator import TaskContext
 from streamlet.types import TaskId
-from streamlet.user_code import shown
+from streamlet.user_code import listed, shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -105,8 +105,8 @@ class ProcessorContext(Generic[KOut, VOut]):
         name = store if isinstance(store, str) else store.name
         if name not in self._stores:
             if name not in self._views:
-                known = ", ".join(sorted(self._views)) or "none"
-                raise NotFoundError(f"{self._name} has no store {name!r}; stores= has {known}")
+                known = listed(sorted(self._views)) or "none"
+                raise NotFoundError(f"{self._name} has no store {shown(name)}; stores= has {known}")
             self._stores[name] = self._views[name](self)
         found = self._stores[name]
         return found if kind is None else seen_as(found, kind)

@@ -89,7 +89,7 @@ class StoreBuilder(Generic[S]):
             how = attrs.evolve(self.how, name=name, headers=False)
             builder.store(how, "", self.key, timer_rows(), timers=True)
         if self.type not in ("window", "session"):
-            call = f"{self.type} store {self.name!r}"
+            call = f"{self.type} store {shown(self.name)}"
             serdes = self.key, self.value
             return table_store(builder, call, self.how, "", serdes, shown=self.view)
         text = f"{self.type} store" + (" with duplicates" if self.retain_duplicates else "")
@@ -238,7 +238,7 @@ def versioned_store(
     Raises:
         TopologyError: there is no serde for the types, or the history is no duration.
     """
-    history_ms = milliseconds(f"versioned_store({name!r}): history", history)
+    history_ms = milliseconds(f"versioned_store({shown(name)}): history", history)
     how = Materialized(name, persistent, logged, history=history_ms)
     return _built("versioned_store", "versioned", how, key, value)
 
@@ -264,7 +264,7 @@ def window_store(
     Raises:
         TopologyError: there is no serde for the types, or the retention is shorter than the size.
     """
-    call = f"window_store({name!r})"
+    call = f"window_store({shown(name)})"
     size_ms = milliseconds(f"{call}: size", size, 1)
     retention_ms = milliseconds(f"{call}: retention", retention, 1)
     if retention_ms < size_ms:
@@ -297,7 +297,7 @@ def session_store(
     Raises:
         TopologyError: there is no serde for the types, or the retention is no duration.
     """
-    retention_ms = milliseconds(f"session_store({name!r}): retention", retention, 1)
+    retention_ms = milliseconds(f"session_store({shown(name)}): retention", retention, 1)
     how = Materialized(name, persistent, logged)
     built = _built("session_store", "session", how, key, value)
     return attrs.evolve(built, retention_ms=retention_ms)
@@ -323,7 +323,7 @@ def lru_store(
     """
     if type(max_entries) is not int or max_entries < 1:
         raise TopologyError(
-            f"lru_store({name!r}): max_entries={shown(max_entries)} is not from 1 on"
+            f"lru_store({shown(name)}): max_entries={shown(max_entries)} is not from 1 on"
         )
     built = _built("lru_store", "lru", Materialized(name, persistent, logged), key, value)
     return attrs.evolve(built, max_entries=max_entries)
@@ -354,7 +354,7 @@ def custom_store(
     Raises:
         TopologyError: there is no serde for the types, or ``make`` takes no store.
     """
-    check_takes(f"custom_store({name!r})", make, "rows")
+    check_takes(f"custom_store({shown(name)})", make, "rows")
     built = _built("custom_store", "custom", Materialized(name, persistent, logged), key, value)
     return attrs.evolve(built, make=make)
 
@@ -362,11 +362,11 @@ def custom_store(
 def _expiring(built: StoreBuilder[S], ttl: Duration | None) -> StoreBuilder[S]:
     if ttl is None:
         return built
-    return attrs.evolve(built, ttl_ms=milliseconds(f"store {built.name!r}: ttl", ttl, 1))
+    return attrs.evolve(built, ttl_ms=milliseconds(f"store {shown(built.name)}: ttl", ttl, 1))
 
 
 def _built(call: str, of: StoreType, how: Materialized, key: Any, value: Any) -> StoreBuilder[Any]:
-    call = f"{call}({how.name!r})"
+    call = f"{call}({shown(how.name)})"
     if not isinstance(how.name, str) or not how.name:
         raise TopologyError(f"{call}: a store needs a name")
     serdes = [

@@ -74,8 +74,8 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, TypeError, OSError, AttributeError) as error:
         raise TopologyError(
-            f"calendar(tz={name!r}): no such time zone here; it is a name such as 'Europe/Berlin', "
-            "and where the system has no zones, pip install tzdata"
+            f"calendar(tz={shown(name)}): no such time zone here; it is a name such as "
+            "'Europe/Berlin', and where the system has no zones, pip install tzdata"
         ) from error
 
 
@@ -104,7 +104,7 @@ def custom_windows(
         TopologyError: there is no name, or a duration is none.
     """
     if not isinstance(name, str) or not name:
-        raise TopologyError(f"custom_windows(name={name!r}): expected a text")
+        raise TopologyError(f"custom_windows(name={shown(name)}): expected a text")
     check_takes("custom_windows()", windows_for, "time")
     return CustomWindows(
         f"custom {name}",

@@ -25,6 +25,7 @@ from streamlet.forks import in_children
 from streamlet.logs import get_logger
 from streamlet.runtime.metrics.exposition import Exposition
 from streamlet.runtime.metrics.health import HealthLimits
+from streamlet.user_code import shown
 
 #: Every interface, which Prometheus and the kubelet of another machine need.
 ANY_HOST = "0.0.0.0"
@@ -179,7 +180,9 @@ def _listen(host: str, port: int, handler: type, clock: Clock) -> _Server:
         kind = type("_Server", (_Server,), {"address_family": family})
         made: _Server = kind(address[:2], handler, clock)
     except socket.gaierror as error:
-        raise ConfigError([f"metrics: there is no address {host!r} ({error.strerror})"]) from error
+        raise ConfigError(
+            [f"metrics: there is no address {shown(host)} ({error.strerror})"]
+        ) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             why = "is taken; choose another, or 0 for any that is free"

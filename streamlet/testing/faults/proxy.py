@@ -31,6 +31,7 @@ from streamlet.testing.faults.wire import (
     ProxiedRequest,
     versions_answer,
 )
+from streamlet.user_code import shown
 
 _HOST = "127.0.0.1"
 #: A part of a frame that goes over a slow link in one piece, bytes.
@@ -73,7 +74,7 @@ class FaultProxy:
         self, bootstrap_servers: str, *, seed: int = 0, bytes_per_s: int | None = None
     ) -> None:
         if bytes_per_s is not None and not bytes_per_s > 0:
-            raise ConfigError([f"bytes_per_s={bytes_per_s!r}: expected more than 0, or None"])
+            raise ConfigError([f"bytes_per_s={shown(bytes_per_s)}: expected more than 0, or None"])
         self._behind = [_address(one) for one in bootstrap_servers.split(",")]
         self._dice = random.Random(seed)
         self._bytes_per_s = bytes_per_s
@@ -327,7 +328,7 @@ async def _connected(host: str, port: int) -> Streams:
 def _address(server: str) -> Address:
     host, _, port = server.strip().rpartition(":")
     if not host or not port.isdigit():
-        raise ConfigError([f"{server!r} is no host:port"])
+        raise ConfigError([f"{shown(server)} is no host:port"])
     return host, int(port)
 
 

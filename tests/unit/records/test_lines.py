@@ -75,7 +75,7 @@ def test_an_empty_file_has_no_records() -> None:
         (Format.KEY_VALUE, "a:x", "value: int: expected a whole number, got 'x'"),
         (Format.JSON, "[1]", 'expected a JSON object with "value", and perhaps "key"'),
         (Format.JSON, '{"key": "a"}', 'expected a JSON object with "value", and perhaps "key"'),
-        (Format.JSON, '{"value": 1, "vlaue": 2}', "unknown fields vlaue"),
+        (Format.JSON, '{"value": 1, "vlaue": 2}', "unknown fields 'vlaue'"),
         (Format.JSON, '{"value": "1"}', "value: int: expected int, got str '1'"),
         (Format.JSON, '{"key": 1, "value": 1}', "key: str: expected str, got int 1"),
         (

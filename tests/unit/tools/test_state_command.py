@@ -129,9 +129,13 @@ def test_it_asks_first(root: Path) -> None:
 
 
 def test_what_cannot_be_is_said(root: Path, tmp_path: Path) -> None:
-    for name in ("nope", "..", "words/"):
+    for name, said in (
+        ("nope", "no state of nope"),
+        ("..", "there is no application '..'"),
+        ("words/", "there is no application 'words/'"),
+    ):
         code, document = state(root, "list", name)
-        assert (code, f"no state of {name}" in document["error"]["message"]) == (3, True)
+        assert (code, said in document["error"]["message"]) == (3, True)
     assert state(root, "clean", "--all", "--older-than", "1h")[0] == 2
     assert state(root, "clean", "--older-than", "soon")[0] == 2
     assert state(tmp_path / "nothing", "list") == (
