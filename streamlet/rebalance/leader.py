@@ -36,6 +36,7 @@ from streamlet.rebalance.values import (
     newest_imbalance,
 )
 from streamlet.types import TaskId
+from streamlet.user_code import listed
 
 log = get_logger(__name__)
 
@@ -164,7 +165,7 @@ def _without_culprits(
         run.generation,
         type(error).__name__,
         str(error)[:_REASON_CHARS],
-        _first(sorted(map(repr, culprits))) or "no single member",
+        listed(sorted(map(repr, culprits)), _REASONS) or "no single member",
     )
     return [
         attrs.evolve(r, subscription=None, head=None) if r.member_id in culprits else r
@@ -212,7 +213,7 @@ def _too_old(view: LeaderView, read: Sequence[_Read]) -> dict[str, str]:
         if view.waits and r.subscription is not None and r.version < wire.HELD_VERSION
     }
     if found:
-        log.warning("refused: %s: %s", _first(sorted(found)), UNREAD)
+        log.warning("refused: %s: %s", listed(sorted(found), _REASONS), UNREAD)
     return found
 
 
@@ -233,6 +234,7 @@ def _decide(
     assign: Assignor,
 ) -> tuple[Plan, TypeMigration | None]:
     """Plan; while all move to another type nothing is given but what is claimed."""
+    subscriptions = type_migration.credible(subscriptions, view.wall_ms, view.migration_timeout_ms)
     gathering = type_migration.gathering(subscriptions, view.protocol_type, view.wall_ms)
     if gathering is not None:
         return attrs.evolve(_keep_claims(subscriptions), follow_up_ms=gathering.until_ms), gathering
@@ -254,15 +256,10 @@ def _decide(
 def _reason(subscriptions: Collection[Subscription], gone: Sequence[str]) -> str:
     """The members that have gone, and the ones that asked for the rebalance and why."""
     reasons = sorted(f"{s.name}-{s.member}: {s.reason}" for s in subscriptions if s.reason)
-    parts = [f"{_first(gone)} {'has' if len(gone) == 1 else 'have'} gone"] if gone else []
+    parts = [f"{listed(gone, _REASONS)} {'has' if len(gone) == 1 else 'have'} gone"] if gone else []
     if reasons:
-        parts.append(_first(reasons))
+        parts.append(listed(reasons, _REASONS))
     return ", ".join(parts) or "a member has gone"
-
-
-def _first(some: Sequence[str]) -> str:
-    more = f" and {len(some) - _REASONS} more" if len(some) > _REASONS else ""
-    return ", ".join(some[:_REASONS]) + more
 
 
 def _gone(before: Mapping[MemberKey, str], subscriptions: Iterable[Subscription]) -> list[str]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
+
 from streamlet.assignor.values import Plan, Role
 from streamlet.rebalance.values import Subscription, TypeMigration
 
@@ -22,6 +24,26 @@ MIGRATION_VERSION = 2
 LOOK_AGAIN_MS = 1_000
 #: How long to wait after a migration that failed, ms.
 PAUSE_MS = 600_000
+#: How much later than by this leader's time-out and clock another one's migration may end, ms.
+_AHEAD_MS = 600_000
+
+
+def credible(
+    subscriptions: Mapping[str, Subscription], now_ms: int, timeout_ms: int
+) -> dict[str, Subscription]:
+    """The descriptions without migrations that end later than a leader could have ordered.
+
+    A forged one would have each member keep what it claims for ever, and all would repeat it.
+    """
+    latest_ms = now_ms + timeout_ms + _AHEAD_MS
+    return {
+        member: attrs.evolve(one, migration=None) if _ends_after(one, latest_ms) else one
+        for member, one in subscriptions.items()
+    }
+
+
+def _ends_after(subscription: Subscription, latest_ms: int) -> bool:
+    return subscription.migration is not None and subscription.migration.until_ms > latest_ms
 
 
 def wanted(

@@ -24,6 +24,7 @@ import attrs
 import fastavro
 
 from streamlet.assignor.values import Copy, Leaving, Role
+from streamlet.bounded import NAME_MAX
 from streamlet.errors import GroupError
 from streamlet.rebalance import wire_schemas as schemas
 from streamlet.rebalance.values import Assignment, Subscription, TypeMigration
@@ -52,6 +53,8 @@ _VERSION_MAX = 9_999
 _UNPACKED_MAX = 512 * 1024
 #: Bounds of capacities and bands, so that no sum or quotient of them is infinite.
 _LEAST, _MOST = 1e-100, 1e100
+#: Characters of the reason of a rebalance, which is for people.
+_REASON_MAX = 1_000
 _ROLES = tuple(Role)
 _USUAL_TYPE, _USUAL_MODE = "stream", "incremental"
 
@@ -235,6 +238,8 @@ def _subscription(r: dict[str, Any]) -> Subscription:
     if len(hashes) % _HASH_BYTES:
         raise ValueError(f"{len(hashes)} bytes of hashes")
     starts = range(0, len(hashes), _HASH_BYTES)
+    if len(r["name"]) > NAME_MAX:
+        raise ValueError(f"a name of {len(r['name'])} characters")
     _between(r["capacity"], _LEAST)
     if r["imbalance"] is not None:
         _between(r["imbalance"], 0.0)
@@ -250,6 +255,7 @@ def _subscription(r: dict[str, Any]) -> Subscription:
             "wants_type": _USUAL_TYPE if r["wants_type"] is None else r["wants_type"],
             "mode": r.get("mode") or _USUAL_MODE,
             "migration": _migration(r),
+            "reason": r.get("reason", "")[:_REASON_MAX],
             "belongings": tuple(r.get("belongings", ())),
         }
     )

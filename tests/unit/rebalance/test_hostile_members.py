@@ -24,6 +24,7 @@ from streamlet.rebalance.values import (
     JoinedMember,
     RunAssignor,
     Subscription,
+    TypeMigration,
 )
 from streamlet.types import TaskId
 
@@ -96,6 +97,7 @@ FORGED = (
     {"imbalance": math.nan, "started_ms": 2**62},
     {"imbalance": math.inf, "started_ms": 2**62},
     {"imbalance": -0.5, "started_ms": 2**62},
+    {"name": "x" * 250},
 )
 
 
@@ -120,6 +122,19 @@ def test_a_member_with_a_forged_number_gains_nothing_by_name(
     assert told["m0"].active == {TaskId(0, 0)}
     assert (told["m1"].error, told["m1"].active) == (AssignmentError.UNREADABLE, frozenset())
     assert "'m1'" in caplog.text
+
+
+def test_a_forged_migration_that_never_ends_holds_no_task() -> None:
+    rogue = attrs.evolve(ROGUE, migration=TypeMigration("stream", 2**31 - 1, 2**62))
+    told = planned(HONEST, rogue)
+    assert told["m0"].migration is told["m1"].migration is None
+    active = [task for one in told.values() for task in (*one.active, *one.learner)]
+    assert {*active} == {task.task for task in TASKS}
+
+
+def test_a_long_reason_is_read_as_far_as_people_do() -> None:
+    talks = attrs.evolve(ROGUE, reason="x" * 2_000)
+    assert wire.decode_subscription(wire.encode_subscription(talks)).reason == "x" * 1_000
 
 
 def test_a_member_that_no_plan_can_be_made_with_gains_nothing_by_name(
