@@ -230,7 +230,11 @@ def _parse() -> argparse.Namespace:
         f"{scale_down.RATE:,}, of crash {crash.RATE:,}, of queries {queries.RATE:,} if not given",
     )
     parser.add_argument(
-        "--kills", type=_kills, default=4, help="of workers, in each round of crash"
+        "--kills",
+        type=count,
+        default=4,
+        help=f"of workers, in queries-moves and in each round of crash, there at most "
+        f"{crash.MOST_KILLS}",
     )
     parser.add_argument(
         "--crashes",
@@ -250,6 +254,8 @@ def _parse() -> argparse.Namespace:
     options = parser.parse_args()
     if options.guarantee == SWITCH and options.workload != "chaos":
         parser.error("--guarantee switch is for chaos")
+    if options.workload == "crash" and options.kills > crash.MOST_KILLS:
+        parser.error(f"--kills of crash is at most {crash.MOST_KILLS}: an instance gives up")
     _fill_records(options)
     if options.keys is None:
         large = options.workload in ("handover", "restore-share", "scale-down")
@@ -341,15 +347,6 @@ def _fill_records(options: argparse.Namespace) -> None:
         own = {"async": calls.RECORDS, "on-commit": streams.ON_COMMIT_RECORDS}
         own["spark"] = 2 * max(options.batches)
         options.records = own.get(options.workload, 1_000_000)
-
-
-def _kills(text: str) -> int:
-    number = count(text)
-    if number > crash.MOST_KILLS:
-        raise argparse.ArgumentTypeError(
-            f"must be at most {crash.MOST_KILLS}: an instance gives up"
-        )
-    return number
 
 
 if __name__ == "__main__":

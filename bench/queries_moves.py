@@ -29,6 +29,7 @@ from urllib.parse import quote, urlsplit
 import attrs
 
 from bench.broker import serving
+from bench.crash import MOST_KILLS
 from bench.handover_gaps import summary
 from bench.handover_instances import Instance, wait_until
 from bench.handover_load import keys_in_turn
@@ -105,6 +106,8 @@ def _have_come(readers: Readers, wanted: int) -> bool:
 def _kill(stage: Stage, readers: Readers, wanted: int) -> int:
     """Kill the workers of the instances in turn, as soon as all tasks run again."""
     for number in range(wanted):
+        if number and not number % MOST_KILLS:
+            _replace(stage, readers)
         stage.instances.await_balance(_STEADY_S)
         instance = stage.instances.live[number % INSTANCES]
         readers.phase = "kill"
@@ -114,6 +117,15 @@ def _kill(stage: Stage, readers: Readers, wanted: int) -> int:
         stage.instances.await_balance(_STEADY_S)
         tell(f"{number + 1} of {wanted} kills: {readers.told()}")
     return wanted
+
+
+def _replace(stage: Stage, readers: Readers) -> None:
+    """Have others in place of the instances, which would give up after more kills."""
+    for leaver in stage.instances.live:
+        stage.instances.start()
+        stage.instances.await_balance(_STEADY_S)
+        readers.leaving.add(leaver.name)
+        leaver.drain()
 
 
 def _killed(instance: Instance) -> None:
