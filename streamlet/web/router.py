@@ -85,9 +85,10 @@ class QueryRouter:
         Raises:
             InvalidStateStoreError: there is none.
         """
+        deadline = self.clock.now_ms() + asked.timeout_ms
+        await self._begun(deadline)
         store = self._store(asked)
         read = StoreRead.of(asked, store)
-        deadline = self.clock.now_ms() + asked.timeout_ms
         if asked.what == "entries":
             return _page(await self._of_all(store, read, deadline), asked)
         page = merged_page(await self._of_key(store, read, deadline), asked.bounds)
@@ -116,6 +117,11 @@ class QueryRouter:
         if self.served.worker is None:
             raise StreamsNotStartedError("the worker of this process is starting, or has ended")
         return self.served.worker
+
+    async def _begun(self, deadline: int) -> None:
+        """Wait for the worker of this process, which may be starting, while there is time."""
+        while self.served.worker is None and self.clock.now_ms() < deadline:
+            await asyncio.sleep(PAUSE_S)
 
     def _store(self, asked: Asked) -> LocalStore:
         options = ReadOptions(

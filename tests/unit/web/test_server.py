@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -272,6 +273,24 @@ def test_nothing_is_found_absent_while_its_task_is_nowhere(made: Serving) -> Non
         counts = dict(made.store("counts", timeout_ms=60_000).all())
         for reply, key in zip(replies, (*KEYS, *"xyz") * 2, strict=True):
             assert reply.status != 404 or key not in counts
+
+
+def test_an_answer_waits_for_the_start_of_the_worker(
+    made: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with group_of(made, 1) as group:
+        group.serve(0, *TASKS)
+        begun, group.members[0].worker = group.members[0].worker, None
+        reply = get(group.servers[0], key_path("counts", "k1"), timeout=0)
+        assert (reply.status, reply.found["error"]) == (503, "StreamsNotStartedError")
+        pause = asyncio.sleep
+
+        async def begin(delay_s: float) -> None:
+            group.members[0].worker = begun
+            await pause(delay_s)
+
+        monkeypatch.setattr(asyncio, "sleep", begin)
+        assert get(group.servers[0], key_path("counts", "k1"), timeout=9).status == 200
 
 
 def test_a_member_that_is_asked_by_another_asks_no_third(made: Serving) -> None:
