@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-#: While a task is handed over to us a commit that is due waits for so long, ms: it takes some ten
-#: milliseconds, in which the task's mark would not be looked at.
+#: While a task is handed over to us a commit that is due waits for so long, ms, and at most as long
+#: again for a moment in which no mark is about to come: it takes some ten milliseconds, in which
+#: the task's mark would not be looked at.
 HOLD_OFF_MS = 250
 #: And one of tasks whose records wait for it in repartition topics, for their readers wait, too.
 HELD_OFF_MS = 30
@@ -106,9 +107,9 @@ class CommitLoop:
     def step(self) -> None:
         """Begin a commit if one is due or asked for, or send the one under way again."""
         now = self._clock.now_ms()
-        due_ms = self.next_ms + (HOLD_OFF_MS if self._actions.awaited else 0)
         precopy = self._actions.precopy
-        due = now >= due_ms or precopy.due(now) or self._registry.asks_commit() or self._full(now)
+        due = now >= self.due_ms() or precopy.due(now)
+        due = due or self._registry.asks_commit() or self._full(now)
         if self._commit.under_way:
             if not self._commit.sent and not self._postponed.waits:
                 self._try(self.begin)
@@ -130,6 +131,13 @@ class CommitLoop:
         first = self._actions.unit.stopped is None and not precopy.over
         if self._actions.unit.waiting and not first and not self._commit.under_way:
             self._try(self._actions.go_on)
+
+    def due_ms(self) -> int:
+        """The time of the next commit of all tasks."""
+        if not self._actions.awaited:
+            return self.next_ms
+        soonest_ms = self.next_ms + HOLD_OFF_MS
+        return max(soonest_ms, min(self._actions.mark_until_ms, soonest_ms + HOLD_OFF_MS))
 
     def _held_due(self, now: int) -> list[ActiveTask]:
         """The tasks whose records wait in repartition topics for a commit, if that is due."""

@@ -7,7 +7,7 @@ Everything that touches tasks goes through here or through the worker's own loop
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import attrs
 
@@ -25,7 +25,7 @@ from streamlet.tasks.commit_port import CommitPort, Settled
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
-from streamlet.tasks.task_record import TaskStage, UnitStage, UnitUnderWay
+from streamlet.tasks.task_record import TaskStage, UnitStage, UnitUnderWay, mark_until_ms
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition
 
@@ -71,6 +71,8 @@ class TaskActions:
     urgent: bool = attrs.field(default=False, init=False)
     #: Whether no member runs one of our tasks until we begin it, or will in a moment.
     awaited: bool = attrs.field(default=False, init=False)
+    #: Until when the mark that one of them waits for is about to come, ms of the clock.
+    mark_until_ms: int = attrs.field(default=0, init=False)
     #: The manager wants us to leave for good, for this reason.
     leaving: str | None = attrs.field(default=None, init=False)
     #: The copies that the manager asked for last.
@@ -98,11 +100,12 @@ class TaskActions:
             if assigned is not None:
                 self._rebalance_events.handle(assigned)
             # After what was just assigned.
-            self._rebalance_events.handle(*_of(ev.JoinSoon, events), ev.Tick())
+            self._rebalance_events.handle(*te.of_kind(ev.JoinSoon, events), ev.Tick())
             with self._rebalance_events.manager() as manager:
                 self.busy = manager.busy
                 self.urgent = self.busy and manager.urgent(now)
                 awaited = manager.near(now)
+                self.mark_until_ms = mark_until_ms(manager.records.values())
                 self._rebalance_events.may_rest(manager)
             self.awaited = bool(awaited)
         if assigned is not None and assigned.generation != applied:
@@ -113,16 +116,16 @@ class TaskActions:
                 self._commit.texts.compact = orders.compact
             self._meters.rebalanced()
             log.info("generation %d: %s", assigned.generation, orders.summary())
-        if lost := bool(_of(ev.Lost, events)):
+        if lost := bool(te.of_kind(ev.Lost, events)):
             self._commit.forget_queued()
-        for commit in _of(ev.CommitDone, events):
+        for commit in te.of_kind(ev.CommitDone, events):
             self._commit_done(commit, lost=lost)
         self._perform(self._rebalance_events.actions())  # not taken before: a loss may follow
-        if _of(ev.JoinSoon, events):
+        if te.of_kind(ev.JoinSoon, events):
             self.precopy.end()  # the join may wait for that unit, and the group for the join
         self._read_ahead(awaited, seen)
         self._updater.prefer(awaited)
-        for end in _of(ev.Failed, events):
+        for end in te.of_kind(ev.Failed, events):
             raise end.error
 
     @property
@@ -391,10 +394,3 @@ class TaskActions:
     def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task as they are now, which may not be those it runs with."""
         return self._activation.targets.inputs(task)
-
-
-_Event = TypeVar("_Event")
-
-
-def _of(kind: type[_Event], events: Sequence[object]) -> list[_Event]:
-    return [event for event in events if isinstance(event, kind)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import attrs
 
@@ -265,6 +266,14 @@ class LeaveForGood:
     """Leave the group for good: nothing is ours any more and the group knows."""
 
     reason: str
+
+
+_Event = TypeVar("_Event")
+
+
+def of_kind(kind: type[_Event], events: Sequence[object]) -> list[_Event]:
+    """The events of a kind, in their order."""
+    return [event for event in events if isinstance(event, kind)]
 
 
 Action: TypeAlias = (

@@ -43,7 +43,7 @@ A copy whose stores fail is closed, and opened again later. Tasks that are stopp
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
 import attrs
@@ -62,6 +62,8 @@ _POLL_MAX_MS = 250
 #: other from the processors. So the owner's last commit is never its first since the order, unless
 #: that brought nothing (``LITTLE_ENTRIES``).
 _BRISK_MS = 300
+#: How soon behind a commit of the owner its last one, which bears the mark, usually is seen, ms.
+_MARK_MS = 80
 
 
 class TaskStage(enum.StrEnum):
@@ -225,9 +227,10 @@ class TaskRecord:
     since_ms: int = 0
     poll_at_ms: int = 0
     polling: bool = False
-    #: What was found last, and until when the next commit may bring the mark.
+    #: What was found last, until when the next commit may bring the mark, and usually does.
     seen: Positions | None = None
     brisk_until_ms: int = 0
+    mark_until_ms: int = 0
 
     def move_to(self, stage: TaskStage) -> None:
         """Enter another stage; a look for what is awaited in this one is of no use any more."""
@@ -254,6 +257,7 @@ class TaskRecord:
         if found is not None and found != self.seen:
             if self.seen is not None:
                 self.brisk_until_ms = now_ms + _BRISK_MS
+                self.mark_until_ms = now_ms + _MARK_MS
             self.seen = found
         pause_ms = rules.poll_ms
         if now_ms >= self.brisk_until_ms:
@@ -292,6 +296,12 @@ class TaskRecord:
         assert not self.claimed or self.stage not in (TaskStage.COPIED, TaskStage.WAITING), self
         given_up = bool(self.surrendered or self.next_owner)
         assert not given_up or self.stage is TaskStage.RELEASED, self
+
+
+def mark_until_ms(records: Iterable[TaskRecord]) -> int:
+    """The time until which the mark of one of them that waits for it is about to come; 0: none."""
+    waiting = (one for one in records if one.stage is TaskStage.WAITING)
+    return max((one.mark_until_ms for one in waiting), default=0)
 
 
 @attrs.define

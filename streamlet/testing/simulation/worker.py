@@ -22,7 +22,6 @@ from streamlet.runtime.worker_ports import WorkerPorts, WorkerThreads
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_delivery import ChangelogDelivery
-from streamlet.tasks.commit_loop import HOLD_OFF_MS
 from streamlet.tasks.commit_port import TaskCommit
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.open_task import OpenTask, RestoreProgress
@@ -313,7 +312,7 @@ class SimWorker:
         idle = commits.next_ms > self._world.input_until_ms
         if not tasks or (idle and all(active.claimed for active in tasks)):
             return None
-        return commits.next_ms + (HOLD_OFF_MS if actions.awaited else 0)
+        return commits.due_ms()
 
     # -- one round -----------------------------------------------------------------------------
 

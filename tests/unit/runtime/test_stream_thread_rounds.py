@@ -254,6 +254,29 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
     assert commits.begun == 2
 
 
+@pytest.mark.parametrize(
+    ("mark_ms", "waits_ms"), [(-1, 0), (20, 20), (HOLD_OFF_MS + 1, HOLD_OFF_MS)]
+)
+def test_a_commit_waits_for_a_mark_that_is_about_to_come(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, mark_ms: int, waits_ms: int
+) -> None:
+    commits, clock = Commits(0), ManualClock()
+    commit_through(worker, monkeypatch, commit=commits, group=Gate(gated=False), clock=clock)
+    monkeypatch.setattr(TopicWatch, "look", lambda self, now: None)
+    worker._commits.next_ms = clock.now_ms()
+    worker._actions.awaited = True
+    clock.advance(HOLD_OFF_MS)
+    worker._actions.mark_until_ms = clock.now_ms() + mark_ms
+    if waits_ms:
+        worker._commits.step()
+        clock.advance(waits_ms - 1)
+        worker._commits.step()
+        assert commits.begun == 0
+        clock.advance(1)
+    worker._commits.step()
+    assert commits.begun == 1
+
+
 def test_a_stop_waits_for_the_answer_to_a_mark(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,9 @@ class Worker:
         #: A task whose records wait, and those not claimed yet.
         self.waiting, self.unclaimed = SimpleNamespace(held=self.held), list[Any]()
         precopy = SimpleNamespace(due=lambda now: False, over=True)
-        self.actions = SimpleNamespace(awaited=False, unit=UnitUnderWay(), precopy=precopy)
+        self.actions = SimpleNamespace(
+            awaited=False, mark_until_ms=0, unit=UnitUnderWay(), precopy=precopy
+        )
         self.group = SimpleNamespace(gated=False)
         self.loop = self._loop()
 

@@ -42,7 +42,7 @@ from streamlet.tasks.task_events import (
     TaskFailed,
     TaskRunning,
 )
-from streamlet.tasks.task_record import Unit
+from streamlet.tasks.task_record import Unit, mark_until_ms
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 T, U = TaskId(0, 0), TaskId(0, 1)
@@ -269,6 +269,7 @@ def test_nobody_hurries_before_the_owner_begins_to_give_the_task_up() -> None:
     by.fetched(mark("x", 1))
     assert (by.manager.busy, by.manager.urgent(0), by.manager.near(0)) == (True, False, NOTHING)
     by.fetched(mark("y", 1))
+    assert mark_until_ms(by.manager.records.values()) == 80, "one commit is soon behind another"
     assert (by.manager.urgent(299), by.manager.near(299)) == (True, frozenset({T}))
     assert (by.manager.urgent(300), by.manager.near(300)) == (False, NOTHING), "a usual commit"
     by.fetched(mark("me", 1))
