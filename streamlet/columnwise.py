@@ -72,6 +72,19 @@ def plain_put_values(rows: dict[Any, Any], keys: list[Any], values: list[Any]) -
     rows.update(zip(keys, values, strict=True))
 
 
+def plain_swap_values(rows: dict[Any, Any], keys: list[Any], values: list[Any]) -> list[Any]:
+    """Put the value of each key, which all are there, into a dict; the value before each."""
+    if len(set(keys)) == len(keys):
+        before = list(map(rows.__getitem__, keys))
+        plain_put_values(rows, keys, values)
+        return before
+    before = []
+    for key, value in zip(keys, values, strict=True):
+        before.append(rows[key])
+        rows[key] = value
+    return before
+
+
 def plain_put_times(rows: dict[Any, int], keys: list[Any], times: list[int]) -> None:
     """Put a copy of the time of each key into a dict, which is of exactly this type."""
     rows.update(zip(keys, map(add, times, repeat(0)), strict=True))
@@ -98,6 +111,9 @@ blake2b_column: Callable[[list[bytes | None], int], list[bytes | None]] = getatt
 all_flat: Callable[[list[Any]], bool] = getattr(_found, "all_flat", plain_all_flat)
 put_values: Callable[[dict[Any, Any], list[Any], list[Any]], None] = getattr(
     _found, "put_values", plain_put_values
+)
+swap_values: Callable[[dict[Any, Any], list[Any], list[Any]], list[Any]] = getattr(
+    _found, "swap_values", plain_swap_values
 )
 put_times: Callable[[dict[Any, int], list[Any], list[int]], None] = getattr(
     _found, "put_times", plain_put_times
@@ -183,3 +199,11 @@ cut_origins: (
     ]
     | None
 ) = getattr(_found, "cut_origins", None)
+#: Passes over messages of joins by foreign keys (``dsl.foreign_keys.wire_columns``); None of a
+#: column with an entry that is not as usual.
+foreign_digests: Any = getattr(_found, "foreign_digests", None)
+foreign_subscriptions: Any = getattr(_found, "foreign_subscriptions", None)
+foreign_kept: Any = getattr(_found, "foreign_kept", None)
+foreign_answers: Any = getattr(_found, "foreign_answers", None)
+foreign_answered: Any = getattr(_found, "foreign_answered", None)
+foreign_partitions: Any = getattr(_found, "foreign_partitions", None)

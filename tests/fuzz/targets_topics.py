@@ -23,7 +23,7 @@ from streamlet.coordinator.commit_metadata import (
     CommitMetadata,
     InputNote,
 )
-from streamlet.dsl.foreign_keys import wire
+from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.errors import (
     StateError,
 )
@@ -160,12 +160,13 @@ def _origin(raw: bytes) -> None:
 
 
 def _foreign(raw: bytes) -> None:
-    for read in (wire.subscribed, wire.answered, wire.copied):
+    for read in (wire.answered, wire.copied, lambda raw: wire_columns.kept([raw], [b"name"])):
         try:
             read(raw)
         except ValueError:
             continue
-    wire.partitions_of([raw])
+    wire_columns.answered([raw])
+    wire_columns.partitions_of([raw])
 
 
 def _letter_position(raw: bytes) -> None:

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from streamlet.dsl.foreign_keys import wire
+from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.dsl.foreign_keys.copies import CopiedRows, HeldChanges, PackedRows, ReplacedRows
 from streamlet.dsl.graph.table_node import TableNode
 from streamlet.dsl.graph.uses import TableUse
@@ -90,7 +90,9 @@ class CopiedTable:
             (
                 *((changes,) if held else ()),
                 builder.node(packed, (parent,), lambda at: PackedRows(packed, at, value, held)),
-                SinkNode(sink, (packed,), topic, key, raw, partitions_of=wire.partitions_of),
+                SinkNode(
+                    sink, (packed,), topic, key, raw, partitions_of=wire_columns.partitions_of
+                ),
                 SourceNode(source, (topic,), key, raw),
                 builder.node(self.copies, (source,), copied, self.store, by_key=True),
                 *nodes,

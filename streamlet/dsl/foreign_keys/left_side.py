@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.foreign_keys import wire
+from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
 from streamlet.dsl.joins.joined_rows import TableRows
 from streamlet.dsl.joins.joiner import Joiner
@@ -128,43 +128,12 @@ class Subscribe:
     ) -> tuple[Batch, int]:
         """Subscriptions of the first records of a batch, and how many rows name no other one."""
         assert batch.olds is not None
-        out = ResultColumns()
-        partition, dropped = wire.partition_bytes(self.context.task.partition), 0
-        head, usual = wire.usual_subscription(wire.SUBSCRIBE_IF_THERE), not self.left
-        digests = wire.digests_of(contents[: len(keys)], news[: len(keys)])
-        columns = keys, digests, news, befores
-        add_record, add_key, add_value = out.records.append, out.keys.append, out.values.append
-        for index, (key, digest, new, old) in enumerate(zip(*columns, strict=False)):
-            if usual and digest is not None and new is not None and old in (None, new):
-                add_record(index)
-                add_key(new)
-                add_value(head + digest + key + partition)
-                continue
-            there, was = digest is not None, batch.olds[index] is not None
-            for to, what in self._instructions(there, was, new, old):
-                add_record(index)
-                add_key(to)
-                add_value(wire.subscription(what, digest, key, partition))
-            dropped += not self.left and there and new is None
-        out.times = list(map(batch.timestamps.__getitem__, out.records))
-        return out.batch(batch), dropped
-
-    def _instructions(
-        self, there: bool, was: bool, new: bytes | None, old: bytes | None
-    ) -> list[tuple[bytes | None, int]]:
-        """Foreign keys with the instruction for each, by Kafka Streams' rules.
-
-        ``there`` and ``was`` tell whether there is a row now, and was one before.
-        """
-        moved = old is not None and old != new
-        if self.left:
-            away = [(old, wire.UNSUBSCRIBE)] if moved else []
-            return [*away, (new, wire.SUBSCRIBE)] if there or was else []
-        if new is None:
-            return [(old, wire.UNSUBSCRIBE_AND_ANSWER)] if moved else []
-        if moved:
-            return [(old, wire.UNSUBSCRIBE), (new, wire.SUBSCRIBE)]
-        return [(new, wire.SUBSCRIBE_IF_THERE)]
+        digests = wire_columns.digests_of(contents[: len(keys)], news[: len(keys)])
+        columns = keys, digests, news, befores, batch.olds
+        partition = wire.partition_bytes(self.context.task.partition)
+        records, to, values, dropped = wire_columns.subscriptions(*columns, partition, self.left)
+        times = list(map(batch.timestamps.__getitem__, records))
+        return ResultColumns(records, to, values, times).batch(batch), dropped
 
     def _foreign_keys(
         self, keys: list[Any], values: list[Any], serde: Serde[Any]
@@ -242,7 +211,7 @@ class JoinAnswers:
         mine, failure = collect(self.digest(rows), len(rows))
         error = first_error(failure, error)
         raws = batch.values[: len(mine)]
-        sources, digests, values, failure = wire.answered_columns(raws)
+        sources, digests, values, failure = wire_columns.answered(raws)
         error = first_error(failure, error)
         own = self._digests(batch.keys, rows, mine)
         kept = wire.are_digests_of(digests, mine, own)
@@ -277,7 +246,7 @@ class JoinAnswers:
         named, error = wire.encoded(self.foreign_key, found, error)
         if error is not None:
             named = list(map(self._named, keys, rows))
-        return wire.digests_of(contents, named)
+        return wire_columns.digests_of(contents, named)
 
     def _named(self, key: Any, row: Any) -> bytes | None:
         """The foreign key of a row, bytes; None if it has none, or the function fails."""

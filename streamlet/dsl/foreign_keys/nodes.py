@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from streamlet.dsl.foreign_keys import wire
+from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.dsl.foreign_keys.detours import CopiedTable
 from streamlet.dsl.foreign_keys.left_side import ForeignKey, JoinAnswers, RowsBefore, Subscribe
 from streamlet.dsl.foreign_keys.names import ForeignNames
@@ -186,7 +186,7 @@ class _ForeignJoin:
         sink = SinkNode(
             *(names.response_sink, (names.answer, names.change), topic),
             *(wire.opaque(f"bytes of {serdes.key.name}"), raw),
-            partitions_of=wire.partitions_of,
+            partitions_of=wire_columns.partitions_of,
         )
         builder.graph.add_sink(sink)
         builder.graph.add_source(SourceNode(names.response_source, (topic,), serdes.key, raw))

@@ -14,7 +14,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.columnwise import put_values
-from streamlet.dsl.foreign_keys import wire
+from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.dsl.joins.joined_rows import TableRows
 from streamlet.dsl.operators.columns import has_null, not_null, with_gaps
 from streamlet.dsl.operators.hot_store import note_times
@@ -26,8 +26,6 @@ from streamlet.topology.operator import TaskContext
 PART = 10_000
 
 _ABSENT = object()
-#: Instructions with which a subscription stays.
-_STAYS = (wire.SUBSCRIBE_IF_THERE, wire.SUBSCRIBE)
 
 
 @attrs.frozen
@@ -44,23 +42,11 @@ class KeepSubscriptions:
 
     def process(self, batch: Batch) -> Batch:
         """The subscriptions, unpacked."""
-        cache = self.store.cache
-        found = wire.subscribed_column(batch.values)
+        cache, times = self.store.cache, batch.timestamps
         named = self.foreign.encode_column(batch.keys)
-        kept, times = found, batch.timestamps
-        if None in named:
-            there = not_null(named)
-            kept, times = list(compress(found, there)), list(compress(times, there))
-            named = list(compress(named, there))
-        starts: dict[bytes | None, bytes] = {
-            foreign: wire.row_key(foreign) for foreign in set(named) if foreign is not None
-        }
-        pairs = zip(named, kept, strict=True)
-        ckeys = [starts[foreign] + key for foreign, (_, _, key, _) in pairs]
-        rows = [
-            None if digest is None or instruction not in _STAYS else digest + partition
-            for instruction, digest, _, partition in kept
-        ]
+        found, ckeys, rows = wire_columns.kept(batch.values, named)
+        if len(rows) < len(batch):
+            times = list(compress(times, not_null(named)))
         if type(cache) is dict:
             put_values(cache, ckeys, rows)
         else:  # one that refuses large rows
@@ -91,38 +77,21 @@ class AnswerSubscriptions:
             present = [key for key in present if key is not None]
         ckeys = with_gaps(batch.keys, self.rows.store.ckeys(present))
         known, error = self._rows(batch, ckeys)
-        out = ResultColumns()
+        out, end = self._answers(batch, ckeys, known)
+        if end == len(batch):
+            return out
+        one = slice(end, end + 1)  # there is no such row, then
+        instead, _ = self._answers(batch.slice(end, end + 1), ckeys[one], {ckeys[end]: (None, -1)})
+        raise OperatorFailed(end, out, again=True, instead=instead, of_row=True) from error
+
+    def _answers(
+        self, batch: Batch, ckeys: list[Any], known: dict[Any, tuple[bytes | None, int]]
+    ) -> tuple[Batch, int]:
+        """The answers up to one with a row that is not known, and its index."""
         source = wire.source_of(self.context.task.partition, self.context.epoch)
-        head = wire.usual_head(source)
-        add_record, add_key = out.records.append, out.keys.append
-        add_value, add_time = out.values.append, out.times.append
         columns = batch.values, ckeys, batch.timestamps
-        for index, ((instruction, digest, key, partition), ckey, time) in enumerate(
-            zip(*columns, strict=True)
-        ):
-            if instruction == wire.UNSUBSCRIBE:
-                continue
-            found = known.get(ckey)
-            if found is not None and digest is not None and instruction in _STAYS:
-                sent, row_time = found
-                if sent is not None:
-                    add_record(index)
-                    add_key(key)
-                    add_value(partition + head + digest + sent)
-                    add_time(time if time > row_time else row_time)
-                    continue
-            to = out if found is not None else ResultColumns()
-            sent, row_time = found or (None, -1)
-            if instruction == wire.UNSUBSCRIBE_AND_ANSWER:
-                sent = None
-            if sent is not None or instruction != wire.SUBSCRIBE_IF_THERE:
-                raw = wire.answer(partition, source, digest, sent)
-                to.add(index, key, raw, max(time, row_time))
-            if found is None:  # there is no such row, then
-                done, instead = out.batch(batch), to.batch(batch)
-                failed = OperatorFailed(index, done, again=True, instead=instead, of_row=True)
-                raise failed from error
-        return out.batch(batch)
+        records, keys, values, times, end = wire_columns.made(*columns, known, source)
+        return ResultColumns(records, keys, values, times).batch(batch), end
 
     def _rows(
         self, batch: Batch, ckeys: list[Any]

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from operator import eq, itemgetter
+from operator import eq
 from typing import Any, TypeAlias
 
 import attrs
 import msgspec
 
 from streamlet.columnwise import all_of, blake2b_column
-from streamlet.dsl.operators.columns import collect
 from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.basic import binary
 
@@ -33,43 +32,25 @@ UNSUBSCRIBE_AND_ANSWER = 1
 SUBSCRIBE = 2
 SUBSCRIBE_IF_THERE = 3
 
+#: A digest, one of its halves, and a partition or a length.
+DIGEST_BYTES = 16
+HALF = DIGEST_BYTES // 2
+INT_BYTES = 4
+
 _VERSION = 1
 _NO_DIGEST = 0x80
 _NO_VALUE = 0x40
-_DIGEST_BYTES = 16
-_HALF = _DIGEST_BYTES // 2
-_NAMES_NONE = bytes(_DIGEST_BYTES)
-_INT_BYTES = 4
 _ANSWER_VERSION = 2
 _ANSWER_HEAD = bytes((_ANSWER_VERSION,))
-_SOURCE_BYTES = 2 * _INT_BYTES
-_partition = itemgetter(slice(_INT_BYTES))
+_SOURCE_BYTES = 2 * INT_BYTES
 #: Of an answer that there is no foreign row.
 _HEAD_OF_NONE = bytes((_ANSWER_VERSION | _NO_VALUE,))
-#: Where the parts are of an answer with a digest and a value: its head; source, digest, value.
-_head = itemgetter(slice(_INT_BYTES, _INT_BYTES + 1))
-_USUAL_HEADS = {_ANSWER_HEAD}
-_SOURCE_START = _INT_BYTES + 1
+_SOURCE_START = INT_BYTES + 1
 _SOURCE_END = _SOURCE_START + _SOURCE_BYTES
-_USUAL_START = _SOURCE_END + _DIGEST_BYTES
-_USUAL_PARTS = (
-    itemgetter(slice(_SOURCE_START, _SOURCE_END)),
-    itemgetter(slice(_SOURCE_END, _USUAL_START)),
-    itemgetter(slice(_USUAL_START, None)),
-)
+_USUAL_START = _SOURCE_END + DIGEST_BYTES
 _HEADS = [bytes((_VERSION, instruction)) for instruction in range(4)]
-_KEY_START = 2 + _DIGEST_BYTES
-_SHORTEST = _KEY_START + _INT_BYTES
-#: Where the parts are of a subscription with a digest: its version; instruction, digest, key and
-#: partition.
-_version = itemgetter(slice(1))
-_VERSIONS = {bytes((_VERSION,))}
-_SUBSCRIPTION_PARTS: tuple[itemgetter[Any], ...] = (
-    itemgetter(1),
-    itemgetter(slice(2, _KEY_START)),
-    itemgetter(slice(_KEY_START, -_INT_BYTES)),
-    itemgetter(slice(-_INT_BYTES, None)),
-)
+_KEY_START = 2 + DIGEST_BYTES
+_SHORTEST = _KEY_START + INT_BYTES
 
 #: Digests of a column of rows, which fail on the first that has none.
 Digests: TypeAlias = Callable[[Iterable[Any]], Iterator[bytes | None]]
@@ -109,28 +90,27 @@ def digests(value: Serde[Any]) -> Digests:
         return lambda column: _digested(*_collected(map(steadily, column)))
     write = _DOCUMENT.encode
 
+    def steadily_written(one: Any) -> bytes | None:
+        return None if one is None else write(decode(encode(one)))
+
     def quick(one: Any) -> bytes | None:
         if accepts and type(one) not in accepts:
             return steadily(one)
         return None if one is None else write(one)
 
-    def written(column: list[Any]) -> Iterator[bytes | None]:
-        # What no document can hold is in all of them, as a column's serde has it: the first tells.
-        first = next((at for at, one in enumerate(column) if one is not None), len(column))
-        yield from column[:first]
-        yield from (write(decode(encode(one))) for one in column[first : first + 1])
-        rest = column[first + 1 :]
-        plain = dict in accepts and all_of(rest, dict)
-        one_by_one: Callable[[Any], bytes | None] = write if plain else quick
-        yield from map(one_by_one, rest)
-
     def of_documents(column: Iterable[Any]) -> Iterator[bytes | None]:
-        return _digested(*_collected(written(list(column))))
+        # What no document can hold is in all of them, as a column's serde has it: the first tells.
+        rows = list(column)
+        first = next((at + 1 for at, one in enumerate(rows) if one is not None), len(rows))
+        rest = rows[first:]
+        one_by_one = write if dict in accepts and all_of(rest, dict) else quick
+        texts = map(steadily_written, rows[:first]), map(one_by_one, rest)
+        return _digested(*_collected(chain.from_iterable(texts)))
 
     return of_documents
 
 
-def _collected(texts: Iterator[bytes | None]) -> tuple[list[bytes | None], BaseException | None]:
+def _collected(texts: Iterable[bytes | None]) -> tuple[list[bytes | None], BaseException | None]:
     """Texts as far as they can be had, and what the next one failed on."""
     found: list[bytes | None] = []
     try:
@@ -144,7 +124,7 @@ def _collected(texts: Iterator[bytes | None]) -> tuple[list[bytes | None], BaseE
 
 def _digested(texts: list[bytes | None], error: BaseException | None) -> Iterator[bytes | None]:
     """The digests of texts, and the failure behind them, if there is one."""
-    digests = blake2b_column(texts, _DIGEST_BYTES)
+    digests = blake2b_column(texts, DIGEST_BYTES)
     return iter(digests) if error is None else chain(digests, _raised(error))
 
 
@@ -152,26 +132,6 @@ def _raised(error: BaseException) -> Iterator[bytes | None]:
     """An iterator that fails at once."""
     yield from ()
     raise error
-
-
-def digest_of(content: bytes | None, foreign: bytes | None) -> bytes | None:
-    """The digest of a left row, of the digest of its value and its foreign key; None of no row.
-
-    Its halves are compared apart. A later program may make another value of the same row, for
-    which a type has one more field; what the row names stays.
-    """
-    return digests_of([content], [foreign])[0]
-
-
-def digests_of(contents: list[bytes | None], foreign: list[bytes | None]) -> list[bytes | None]:
-    """The digests of a column of rows; one foreign key, which many rows have, is hashed once."""
-    names = list(set(foreign))
-    digests = blake2b_column(names, _DIGEST_BYTES)
-    halves = {one: (raw or _NAMES_NONE)[:_HALF] for one, raw in zip(names, digests, strict=True)}
-    return [
-        None if content is None else content[:_HALF] + halves[one]
-        for content, one in zip(contents, foreign, strict=True)
-    ]
 
 
 def are_digests_of(
@@ -193,14 +153,14 @@ def has_value_of(digest: bytes | None, content: bytes | None) -> bool:
     """True if an answer is to a row with this value."""
     if digest is None or content is None:
         return digest is content
-    return digest[:_HALF] == content[:_HALF]
+    return digest[:HALF] == content[:HALF]
 
 
 def names_the_same(digest: bytes | None, own: bytes | None) -> bool:
     """True if both digests are of rows with the same foreign key."""
     if digest is None or own is None:
         return False
-    return digest[_HALF:] == own[_HALF:]
+    return digest[HALF:] == own[HALF:]
 
 
 def encoded(
@@ -230,44 +190,32 @@ def subscribed(raw: bytes) -> RowSubscription:
     Raises:
         ValueError: another version wrote it, or it is cut off.
     """
-    if len(raw) < _SHORTEST and (raw[:1] == _HEADS[0][:1] or len(raw) < 2 + _INT_BYTES):
+    if len(raw) < _SHORTEST and (raw[:1] == _HEADS[0][:1] or len(raw) < 2 + INT_BYTES):
         raise ValueError(f"a subscription of a foreign-key join of {len(raw)} bytes is cut off")
     if raw[0] != _VERSION:
         _check_version(raw[0], _VERSION)
-        return raw[1], None, raw[2:-_INT_BYTES], raw[-_INT_BYTES:]
-    return raw[1], raw[2:_KEY_START], raw[_KEY_START:-_INT_BYTES], raw[-_INT_BYTES:]
-
-
-def subscribed_column(raws: list[bytes]) -> list[RowSubscription]:
-    """Instruction, digest, key and partition of each subscription; raises as ``subscribed``."""
-    if set(map(_version, raws)) == _VERSIONS and len(min(raws, key=len)) >= _SHORTEST:
-        return list(zip(*(map(part, raws) for part in _SUBSCRIPTION_PARTS), strict=True))
-    return list(map(subscribed, raws))
-
-
-def usual_subscription(instruction: int) -> bytes:
-    """The bytes before the digest of a subscription that has one; its key and partition follow."""
-    return _HEADS[instruction]
+        return raw[1], None, raw[2:-INT_BYTES], raw[-INT_BYTES:]
+    return raw[1], raw[2:_KEY_START], raw[_KEY_START:-INT_BYTES], raw[-INT_BYTES:]
 
 
 def partition_bytes(partition: int) -> bytes:
     """A partition as messages and rows have it."""
-    return partition.to_bytes(_INT_BYTES, "big")
+    return partition.to_bytes(INT_BYTES, "big")
 
 
 def row_key(foreign: bytes, primary: bytes = b"") -> bytes:
     """The key of a subscription's row, or without a primary key the prefix of a foreign key."""
-    return len(foreign).to_bytes(_INT_BYTES, "big") + foreign + primary
+    return len(foreign).to_bytes(INT_BYTES, "big") + foreign + primary
 
 
 def source_of(partition: int, epoch: int) -> bytes:
     """The task that answers, with the epoch of its owner; of one task a later owner's is higher."""
-    return partition_bytes(partition) + epoch.to_bytes(_INT_BYTES, "big")
+    return partition_bytes(partition) + epoch.to_bytes(INT_BYTES, "big")
 
 
 def task_of(source: bytes) -> bytes:
     """The task of a source, as bytes that are those of all its owners."""
-    return source[:_INT_BYTES]
+    return source[:INT_BYTES]
 
 
 def answer(partition: bytes, source: bytes, digest: bytes | None, value: bytes | None) -> bytes:
@@ -279,28 +227,11 @@ def answer(partition: bytes, source: bytes, digest: bytes | None, value: bytes |
     return partition + _ANSWER_HEAD + source + digest + value
 
 
-def usual_head(source: bytes) -> bytes:
-    """The bytes between partition and digest of an answer that has a digest and a row."""
-    return _ANSWER_HEAD + source
-
-
 def answers(rows: Iterable[tuple[bytes, bytes]], source: bytes, value: bytes | None) -> list[bytes]:
     """The answers to subscriptions of one foreign key, with their keys and rows in the store."""
     head = (_ANSWER_HEAD if value is not None else _HEAD_OF_NONE) + source
     sent = value or b""
-    return [row[_DIGEST_BYTES:] + head + row[:_DIGEST_BYTES] + sent for _, row in rows]
-
-
-def answered_columns(
-    raws: list[bytes],
-) -> tuple[list[bytes], list[bytes | None], list[bytes | None], BaseException | None]:
-    """A column of answers read as by ``answered``, before the first that fails, and its error."""
-    if raws and set(map(_head, raws)) == _USUAL_HEADS and len(min(raws, key=len)) >= _USUAL_START:
-        columns = (list(map(part, raws)) for part in _USUAL_PARTS)
-        return *columns, None  # type: ignore[return-value]
-    found, error = collect(map(answered, raws), len(raws))
-    sources, digests, values = map(list, zip(*found, strict=True)) if found else ([], [], [])
-    return sources, digests, values, error
+    return [row[DIGEST_BYTES:] + head + row[:DIGEST_BYTES] + sent for _, row in rows]
 
 
 def answered(raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
@@ -309,10 +240,10 @@ def answered(raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
     Raises:
         ValueError: a version that is not known wrote it, or it is cut off.
     """
-    head = raw[_INT_BYTES] if len(raw) > _INT_BYTES else _ANSWER_VERSION
+    head = raw[INT_BYTES] if len(raw) > INT_BYTES else _ANSWER_VERSION
     at, start, end = _SOURCE_START, _SOURCE_END, _USUAL_START
     if head & ~(_NO_DIGEST | _NO_VALUE) == _VERSION:
-        start, end = at, at + _DIGEST_BYTES
+        start, end = at, at + DIGEST_BYTES
     else:
         _check_version(head, _ANSWER_VERSION)
     end = start if head & _NO_DIGEST else end
@@ -332,17 +263,9 @@ def copied(raw: bytes) -> bytes | None:
     Raises:
         ValueError: it is cut off.
     """
-    if len(raw) <= _INT_BYTES:
+    if len(raw) <= INT_BYTES:
         raise ValueError(f"a copy of a row of {len(raw)} bytes is cut off")
-    return raw[_INT_BYTES + 1 :] if raw[_INT_BYTES] else None
-
-
-def partitions_of(raws: list[bytes]) -> list[int]:
-    """The partitions that answers or copies are for, however their input is partitioned.
-
-    Answers go to those that asked. The topic has as many partitions as that input.
-    """
-    return list(map(int.from_bytes, map(_partition, raws)))
+    return raw[INT_BYTES + 1 :] if raw[INT_BYTES] else None
 
 
 def _check_version(head: int, known: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.columnwise import put_values
+from streamlet.columnwise import put_values, swap_values
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.columns import collect, first_error, first_of
 from streamlet.dsl.operators.hot_store import (
@@ -63,12 +63,12 @@ class TableSource:
     ) -> tuple[int, list[Any] | None, BaseException | None]:
         """Put rows; how many, the old ones where they are needed, and what the next failed on."""
         cache, wanted = self.store.cache, self.use.olds
-        plain = type(cache) is dict
         if wanted:
             self.store.load_many(ckeys)
-        if plain and not (wanted and len(set(ckeys)) < len(ckeys)):
-            before = list(map(cache.__getitem__, ckeys)) if wanted else None
-            put_values(cache, ckeys, values)
+        if type(cache) is dict:
+            before = swap_values(cache, ckeys, values) if wanted else None
+            if not wanted:
+                put_values(cache, ckeys, values)
             return len(ckeys), before, None
         done, olds = 0, list[Any]()
         try:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
-from streamlet.dsl.foreign_keys import wire
+from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.serdes.resolve import serde
 from streamlet.testing import TopologyTestDriver
 from tests.unit.dsl.deployments import RAW, SOME_TYPES, TYPES, Program, keep_on_disk, orders
@@ -206,12 +206,13 @@ def test_rows_of_the_version_before_are_there_and_follow(
 def test_answers_to_a_value_that_was_replaced_are_dropped() -> None:
     content = wire.digests(serde(dict))
     one, other = content([{"a": 1}, {"a": 2}])
-    first, second = (wire.digest_of(digest, b"ann") for digest in (one, other))
+    contents: list[bytes | None] = [one, other, one]
+    first, second, third = wire_columns.digests_of(contents, [b"ann", b"ann", b"bob"])
     # The second one is of an earlier version of streamlet.
     assert wire.are_digests_of([first, one], [one, one], [first, first]) == [True, True]
     assert wire.are_digests_of([first], [other], [second]) == [False]
     assert wire.names_the_same(first, second)
-    assert not wire.names_the_same(first, wire.digest_of(one, b"bob"))
+    assert not wire.names_the_same(first, third)
     assert not wire.names_the_same(None, first)
     assert wire.has_value_of(first, one)
     assert not wire.has_value_of(first, other)

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from streamlet.app import App
-from streamlet.dsl.foreign_keys import right_side, wire
+from streamlet.dsl.foreign_keys import right_side, wire, wire_columns
 from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
 from streamlet.dsl.table import KTable
 from streamlet.errors import SerdeError, TopologyError
@@ -346,7 +346,7 @@ def test_subscriptions_and_answers_are_read_as_they_were_written(
     raw = wire.answer(here, source, digest, value)
     assert wire.answered(raw) == (source, digest, value)
     other = wire.answer(b"\0\0\0\7", source, None, None)
-    assert wire.partitions_of([raw, other]) == [70_000, 7]
+    assert wire_columns.partitions_of([raw, other]) == [70_000, 7]
     older = raw[:4] + bytes((raw[4] - 1,)) + raw[5 + len(source) :]
     assert wire.answered(older) == (b"", digest, value)
     with pytest.raises(ValueError, match="of version 3 wrote this, not 2"):

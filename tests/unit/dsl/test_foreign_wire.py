@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.dsl.foreign_keys import wire
+from streamlet.dsl.foreign_keys import wire, wire_columns
 
 PARTITION = wire.partition_bytes(3)
 DIGEST = bytes(range(16))
@@ -57,7 +57,7 @@ def test_a_column_of_answers_is_read_as_each_of_them_is(
     whole = wire.answer(PARTITION, source, DIGEST, b"")
     broken = [whole[:one] if isinstance(one, int) else PARTITION + one for one in bad]
     older = [raw[:4] + bytes((raw[4] - 1,)) + raw[5 + len(source) :] for raw in raws[:1]]
-    sources, digests, values, error = wire.answered_columns([*raws, *older, *broken, *raws])
+    sources, digests, values, error = wire_columns.answered([*raws, *older, *broken, *raws])
     found = list(zip(sources, digests, values, strict=True))
     assert isinstance(error, ValueError) if bad else error is None
     assert found == list(map(wire.answered, [*raws, *older, *(raws if not bad else [])]))

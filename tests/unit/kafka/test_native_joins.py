@@ -118,6 +118,9 @@ def test_rows_and_their_times_are_put(rows: list[tuple[str, int, int]]) -> None:
         getattr(native, put)(found, keys, times)
         getattr(columnwise, f"plain_{put}")(wanted, keys, times)
         assert list(found.items()) == list(wanted.items())
+    found, wanted = dict.fromkeys(keys, 0), dict.fromkeys(keys, 0)
+    olds = columnwise.plain_swap_values(wanted, keys, times)
+    assert (native.swap_values(found, keys, times), found) == (olds, wanted)
 
 
 @quick
@@ -215,6 +218,8 @@ def test_rows_of_joined_streams_are_kept_found_and_written_alike(
         ("put_values", ({}, [[]], [1])),
         ("put_values", ({}, ["a"], [])),
         ("put_times", ({}, ["a"], ["b"])),
+        ("swap_values", ({"a": 0}, ["a"], [])),
+        ("swap_values", ({}, ["a"], [1])),
         ("later_times", ([1], [])),
         ("later_times", ([1], ["a"])),
         ("document_copies", (({},), dict)),
@@ -228,5 +233,5 @@ def test_rows_of_joined_streams_are_kept_found_and_written_alike(
     ],
 )
 def test_what_is_no_such_column_is_refused(function: str, arguments: tuple[Any, ...]) -> None:
-    with pytest.raises((TypeError, ValueError, OverflowError, IndexError)):
+    with pytest.raises((TypeError, ValueError, OverflowError, LookupError)):
         getattr(native, function)(*arguments)

@@ -65,14 +65,15 @@ static void taken(uint64_t h[8], const unsigned char *block, uint64_t bytes, int
     for (int i = 0; i < 8; i++) h[i] ^= v[i] ^ v[i + 8];
 }
 
-static PyObject *digest_of(const unsigned char *data, size_t length, int size) {
+PyObject *blake2b_of(const char *data, Py_ssize_t bytes, int size) {
+    const unsigned char *from = (const unsigned char *)data;
     uint64_t h[8];
     unsigned char block[BLOCK] = {0}, out[64];
-    size_t done = 0;
+    size_t length = (size_t)bytes, done = 0;
     memcpy(h, START, sizeof h);
     h[0] ^= 0x01010000 ^ (uint64_t)size;
-    for (; length - done > BLOCK; done += BLOCK) taken(h, data + done, done + BLOCK, 0);
-    if (length > done) memcpy(block, data + done, length - done);
+    for (; length - done > BLOCK; done += BLOCK) taken(h, from + done, done + BLOCK, 0);
+    if (length > done) memcpy(block, from + done, length - done);
     taken(h, block, length, 1);
     for (int i = 0; i < 64; i++) out[i] = (unsigned char)(h[i / 8] >> 8 * (i % 8));
     return PyBytes_FromStringAndSize((char *)out, size);
@@ -96,7 +97,7 @@ PyObject *blake2b_column(PyObject *module, PyObject *arguments) {
         if (entry == Py_None)
             made = Py_NewRef(Py_None);
         else if (entry && !PyBytes_AsStringAndSize(entry, &data, &bytes))
-            made = digest_of((unsigned char *)data, (size_t)bytes, size);
+            made = blake2b_of(data, bytes, size);
         if (!made || PyList_SetItem(out, at, made) < 0) Py_CLEAR(out);
     }
     return out;

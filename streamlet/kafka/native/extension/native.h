@@ -150,10 +150,20 @@ PyObject *join_pack(PyObject *module, PyObject *arguments);
 
 /* rows.c */
 PyObject *put_values(PyObject *module, PyObject *arguments);
+PyObject *swap_values(PyObject *module, PyObject *arguments);
 PyObject *put_times(PyObject *module, PyObject *arguments);
 PyObject *later_times(PyObject *module, PyObject *arguments);
 
+/* foreign.c */
+PyObject *foreign_digests(PyObject *module, PyObject *arguments);
+PyObject *foreign_subscriptions(PyObject *module, PyObject *arguments);
+PyObject *foreign_kept(PyObject *module, PyObject *arguments);
+PyObject *foreign_answers(PyObject *module, PyObject *arguments);
+PyObject *foreign_answered(PyObject *module, PyObject *raws);
+PyObject *foreign_partitions(PyObject *module, PyObject *raws);
+
 /* blake2.c */
+PyObject *blake2b_of(const char *data, Py_ssize_t bytes, int size);
 PyObject *blake2b_column(PyObject *module, PyObject *arguments);
 
 /* consume.c */

@@ -41,6 +41,31 @@ PyObject *put_times(PyObject *module, PyObject *arguments) {
     return done;
 }
 
+PyObject *swap_values(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *rows, *keys, *values;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!", &PyDict_Type, &rows, &PyList_Type, &keys,
+                          &PyList_Type, &values))
+        return NULL;
+    Py_ssize_t length = PyList_Size(keys);
+    if (PyList_Size(values) != length) {
+        PyErr_SetString(PyExc_ValueError, "columns are of different lengths");
+        return NULL;
+    }
+    PyObject *out = PyList_New(length);
+    for (Py_ssize_t at = 0; out && at < length; at++) {
+        PyObject *key = list_entry(keys, at), *value = key ? list_entry(values, at) : NULL;
+        PyObject *before = value ? Py_XNewRef(PyDict_GetItemWithError(rows, key)) : NULL;
+        if (value && !before && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, key);
+        int bad = !before || PyDict_SetItem(rows, key, value) < 0;
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+        if (bad) Py_XDECREF(before);
+        if (bad || PyList_SetItem(out, at, before) < 0) Py_CLEAR(out);
+    }
+    return out;
+}
+
 PyObject *later_times(PyObject *module, PyObject *arguments) {
     (void)module;
     PyObject *times, *others;
