@@ -10,7 +10,7 @@ Readers of rows get them without headers (``HeadedRows.bare_rows``), and ask for
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol, TypeAlias
 
 import attrs
@@ -20,6 +20,7 @@ from streamlet.kafka.ports import Headers
 from streamlet.state.backing import Backing, Columns, StorageEngine
 from streamlet.state.pieces import PIECE_ROWS
 from streamlet.state.rows import HEADED_TIME, TIME_BYTES, latest_of, time_of_row
+from streamlet.state.sizes import ENTRY_BYTES, SAMPLE, EntrySize, deep_size
 from streamlet.state.unreadable import rows_of_store
 
 #: The headers of a column of records; None: they have none.
@@ -156,6 +157,17 @@ class HeadedRows:
         self.pinned: dict[Any, Headers] = {}
         #: The bytes that a record of the changelog may have; None: any number.
         self.most: int | None = None
+        self._size = EntrySize(self._sampled_bytes)
+
+    def held_bytes(self) -> int:
+        """Estimate of what the headers of rows that are not on the medium yet take, bytes."""
+        count = len(self.changed) + len(self.pinned)
+        return int(count * self._size.of(count))
+
+    def _sampled_bytes(self) -> float | None:
+        newest_first = chain(reversed(self.changed.values()), reversed(self.pinned.values()))
+        some = list(islice(newest_first, SAMPLE))
+        return ENTRY_BYTES + sum(map(deep_size, some)) / len(some) if some else None
 
     def bare_rows(self, rows: Backing, medium: Backing) -> Backing:
         """The rows without their headers; these are asked of the medium from now on."""
@@ -180,6 +192,7 @@ class HeadedRows:
 
         What is only written again has those that it had.
         """
+        self._size.changed(len(ckeys))
         again = [key for key in columns.keys if key not in ckeys]
         had = dict(zip(again, self._medium.get_many(again), strict=True)) if again else {}
         rows = [

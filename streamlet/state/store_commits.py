@@ -192,8 +192,8 @@ class StoreCommits:
                 found = entry(ckey)
                 if found is None:
                     raw = self.backing.get(key) if raw is None else raw
-                    found = (None, NO_TIME) if raw is None else self._row(raw)
-                if found[0] is not None:
+                    found = None if raw is None else (self.decoded(raw), time_of_row(raw))
+                if found is not None and found[0] is not None:
                     yield ckey, *found
 
     def raw_rows(
@@ -204,9 +204,6 @@ class StoreCommits:
         older = self.backing.scan(low, high, backward=backward)
         is_bytes = not self.exact_keys or self.key.exact is bytes
         return merged(older, newer, None if is_bytes else self.key.decode, backward=backward)
-
-    def _row(self, raw: bytes) -> tuple[Any, int]:
-        return self.decoded(raw), time_of_row(raw)
 
     def index_some(self, most: int) -> bool:
         """Do a part of what the next scan does first; False: nothing is left to do.
@@ -359,7 +356,8 @@ class StoreCommits:
     @property
     def held_bytes(self) -> int:
         """Estimate of what dirty and pinned rows take beside their entries, bytes."""
-        return (len(self.dirty) + len(self.pinned)) * self._held.dirty_row_bytes
+        headers = 0 if self.headed is None else self.headed.held_bytes()
+        return (len(self.dirty) + len(self.pinned)) * self._held.dirty_row_bytes + headers
 
     def cache_bytes(self) -> int:
         """Estimate of what the rows take in memory."""

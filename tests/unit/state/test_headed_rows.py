@@ -142,6 +142,17 @@ def test_too_many_bytes_of_headers_are_not_kept(caplog: pytest.LogCaptureFixture
     assert (opened.of("a"), opened.of("b")) == ((), ID)
 
 
+def test_headers_count_as_memory_that_only_a_commit_frees() -> None:
+    opened = Opened(None)
+    for number in range(100):
+        opened.put(str(number), 1, [("x", bytes(4_000))])
+    assert opened.state.dirty_bytes() > 400_000
+    drained = opened.state.drain()
+    assert opened.state.dirty_bytes() > 400_000
+    opened.state.write(drained, StateNumber(1, 1), {changelog("s"): 1})
+    assert opened.state.dirty_bytes() == 0
+
+
 def test_rows_of_a_source_topic_bear_the_headers_of_its_records() -> None:
     times = SourceTimes(None)
     columns = [b"a", b"b", b"c"], [b"\0" * 8, b"?", b"\1" * 8], [5, 6, 7]
