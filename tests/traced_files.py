@@ -25,11 +25,11 @@ import streamlet as sl
 from streamlet.clock import Clock, SystemClock
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from streamlet.processing.task import Task
 from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_loop import CommitLoop
 from streamlet.testing import KafkaBroker
 from streamlet.testing.simulation import read_scenario
-from streamlet.testing.simulation.input import CountingTask
 from streamlet.testing.simulation.run import Simulation
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +44,7 @@ ROUNDS_MS = 4 * COMMIT_MS
 #: Time without a hand-over whose rounds are looked at, while copies are read.
 REST_MS = 2_000
 
-_PROCESS, _STEP = CountingTask.process.__code__, CommitLoop.step.__code__
+_PROCESS, _STEP = Task.process.__code__, CommitLoop.step.__code__
 _BEGIN = AtLeastOnceCommit._start.__code__
 
 

@@ -1,4 +1,4 @@
-"""A broker's log in memory; for tests without a broker, behind the ports of ``testing.ports``.
+"""A broker's log in memory; for tests without a broker, behind ``testing.memory_ports``.
 
 It keeps what the runtime can observe of a real log: offsets that never come back, gaps left by
 compaction and transaction markers, topic ids that change with a topic's re-creation, a start that

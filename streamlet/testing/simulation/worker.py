@@ -17,6 +17,7 @@ from streamlet.garbage import GarbageCollection
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.task import Task
 from streamlet.runtime.worker import Worker
 from streamlet.runtime.worker_ports import WorkerPorts, WorkerThreads
 from streamlet.tasks.activation import Activation
@@ -30,7 +31,7 @@ from streamlet.tasks.task_events import CopyFailed, Restored, SetCopies
 from streamlet.tasks.task_record import OpeningStage, TaskStage
 from streamlet.testing.memory_ports import MemoryAdmin, MemorySource
 from streamlet.testing.simulation.brokers import SimCatalog, SimPositions, SimThread
-from streamlet.testing.simulation.counting import counting, input_of
+from streamlet.testing.simulation.counting import input_of
 from streamlet.testing.simulation.input import SimSink, SimSource
 from streamlet.testing.simulation.restoring import SimReader, SimRunner, opener
 from streamlet.testing.simulation.stores import locked, opened
@@ -217,7 +218,6 @@ class SimWorker:
         sink = SimSink(member)
         simulated: dict[str, Any] = {
             "source": SimSource(world),
-            "new_task": counting,
             "open_reader": self._readers.__getitem__,
         }
         return WorkerPorts(
@@ -362,7 +362,7 @@ class SimWorker:
         inputs = {input_of(task): 1}
         part = self.activation.topology.subtopology(task.subtopology)
         stores = opened(self._member, task)
-        processor: Any = counting(task, part, stores.state, inputs, epoch=1)
+        processor = Task(task, part, stores.state, inputs, epoch=1)
         active = ActiveTask(task, opening=OpeningStage.RESTORING)
         active.begin(stores, part, processor, StateNumber(1, 1))
         active.number, active.by, active.claimed = 1, by, True

@@ -46,4 +46,4 @@ def test_a_worker_that_leaves_out_input_is_seen() -> None:
     for step in parse_scenario(changed(steps=[{"advance_ms": 10_000}])).steps:
         simulation.play(step)
     (broken,) = simulation.result()["violations"]
-    assert "it goes on at 1000 in place of" in broken["text"]
+    assert ": 1000 comes in place of" in broken["text"]
