@@ -183,7 +183,7 @@ class Catalog:
         Raises:
             BrokerError: one is.
         """
-        doubtful = self._named.intersection(topics)
+        doubtful = {topic for topic in topics if topic in self._named}
         if named := sorted(doubtful and doubtful - self._admin.topics().keys()):
             raise BrokerError(
                 f"{' and '.join(named)} does not exist any more, and the application reads it: "
