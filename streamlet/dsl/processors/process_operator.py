@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from itertools import repeat
 from typing import Any
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.processors.forwarded import Forwarding
 from streamlet.dsl.processors.processor import ProcessorContext
-from streamlet.dsl.processors.record import Record
+from streamlet.dsl.processors.record import Record, records_of
 from streamlet.dsl.processors.store_expiry import RecordTimes
 from streamlet.errors import ProcessingError, StateError, StreamletError, error_text
 from streamlet.lazy_results import Results, refuse_promise
@@ -123,11 +122,9 @@ class Process:
         forwarding, by_stream = self._forwarding, self._by_stream
         process = self._times.noting(self._processor.process)
         number, offsets, own_key = by_stream.number, batch.offsets, forwarding.own_key
-        heads: Any = repeat(()) if batch.headers is None else map(_tuple, batch.headers[start:stop])
-        columns = batch.keys[start:stop], batch.values[start:stop], batch.timestamps[start:stop]
         index, before = start, len(forwarding)
         try:
-            for record in map(Record, *columns, heads):
+            for record in records_of(batch.slice(start, stop)):
                 before = len(forwarding)
                 forwarding.record, forwarding.offset = record, offsets[index]
                 found = process(record if own_key is None else forwarding.given(record))
@@ -211,7 +208,3 @@ def results_of(found: Any) -> Iterable[Any]:
     if isinstance(found, Iterator):
         return found
     return () if found is None else (found,)
-
-
-def _tuple(headers: Any) -> tuple[Any, ...]:
-    return tuple(headers) if headers else ()

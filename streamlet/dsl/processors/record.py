@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import attrs
 import msgspec
 
+from streamlet.batch import Batch
 from streamlet.dsl.graph.record_context import checked_header
 from streamlet.types import LATEST_MS, is_time
 from streamlet.user_code import shown
@@ -89,3 +91,13 @@ def check_record(record: Record[Any, Any]) -> None:
     checked_time(time, "a timestamp")
     for header in record.headers:
         checked_header(header)
+
+
+def records_of(batch: Batch) -> Iterator[Record[Any, Any]]:
+    """The records of a batch, in their order."""
+    heads: Any = repeat(()) if batch.headers is None else map(_tuple, batch.headers)
+    return map(Record, batch.keys, batch.values, batch.timestamps, heads)
+
+
+def _tuple(headers: Any) -> tuple[Any, ...]:
+    return tuple(headers) if headers else ()

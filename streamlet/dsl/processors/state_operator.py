@@ -9,7 +9,7 @@ operator, which is kept with the timers, so the same records give the same resul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress, repeat
+from itertools import compress
 from typing import Any
 
 import attrs
@@ -21,7 +21,7 @@ from streamlet.dsl.processors.forwarded import Forwarding
 from streamlet.dsl.processors.keyed_state import State, Timer
 from streamlet.dsl.processors.process_operator import PART, results_of
 from streamlet.dsl.processors.processor import ProcessorContext
-from streamlet.dsl.processors.record import Record
+from streamlet.dsl.processors.record import Record, records_of
 from streamlet.errors import ProcessingError, StateError
 from streamlet.serdes import Serde
 from streamlet.state.rows import NO_TIME
@@ -102,9 +102,8 @@ class StateProcess:
         self._context._metadata = batch.topic, batch.partition
         places, given, ckeys, error = self._with_keys(batch)
         self._store.load_many(ckeys)
-        heads: Any = repeat(()) if given.headers is None else map(_tuple, given.headers)
-        records = map(Record, given.keys, given.values, given.timestamps, heads)
-        for index, record, ckey, offset in zip(places, records, ckeys, given.offsets):  # noqa: B905
+        columns = places, records_of(given), ckeys, given.offsets
+        for index, record, ckey, offset in zip(*columns):  # noqa: B905
             if not self._rules.by_clock:
                 self._observed = record.timestamp
                 yield from self._fire(self._observed, offset, given)
@@ -295,7 +294,3 @@ class StateProcess:
         assert self._rules.ttl_ms is not None
         expiry = self._store.time_of(ckey) + self._rules.ttl_ms
         self._timers.set(self._timer_key(ckey, EXPIRY), expiry)
-
-
-def _tuple(headers: Any) -> tuple[Any, ...]:
-    return tuple(headers) if headers else ()
