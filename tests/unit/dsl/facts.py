@@ -63,6 +63,45 @@ class Tried:
         return int(value or b"")
 
 
+def dropped_without_key_or_value(result: Tried) -> bool:
+    complete = [index for index, pair in enumerate(RECORDS) if None not in pair]
+    return list(map(result.source, result.written)) == complete and result.dropped == 3
+
+
+def kept(result: Tried) -> bool:
+    return [(r.key, r.value) for r in result.written] == RECORDS and result.dropped == 0
+
+
+def shown(result: Tried) -> bool:
+    return result.calls == RECORDS and result.dropped == 0
+
+
+def dropped_without_key(result: Tried) -> bool:
+    keyed = [pair for pair in RECORDS if pair[0] is not None]
+    return [(r.key, r.value) for r in result.written] == keyed and result.dropped == 2
+
+
+def dropped_without_value(result: Tried) -> bool:
+    valued = [index for index, (_, value) in enumerate(RECORDS) if value is not None]
+    return list(map(result.source, result.written)) == valued and result.dropped == 2
+
+
+#: How a line about nulls begins -> whether a result is as it says.
+NULLS: dict[str, Callable[[Tried], bool]] = {
+    "the function gets them as None": shown,
+    "the predicate gets them as None": shown,
+    "the processor gets them as None": shown,
+    "printed as None": shown,
+    "kept": kept,
+    "written as they are": kept,
+    "records without a key or a value are left out and counted": dropped_without_key_or_value,
+    "a record without a key is left out and counted": dropped_without_key,
+    "records without a value are left out and counted": dropped_without_value,
+    # Grouping alone writes nothing: what is behind it also leaves out records without a value.
+    "records without a key are left out and counted": dropped_without_key_or_value,
+}
+
+
 def tried(make: Callable[[App, Calls], None], records: Sequence[Pair] = RECORDS) -> Tried:
     """Pipe records, each a batch of its own with its index as a header."""
     app, calls = App("a"), Calls()
