@@ -88,10 +88,16 @@ from streamlet.queries.header_queries import (
     TimestampedRangeWithHeadersQuery as TimestampedRangeWithHeadersQuery,
 )
 from streamlet.queries.header_queries import (
+    TimestampedSessionKeyWithHeadersQuery as TimestampedSessionKeyWithHeadersQuery,
+)
+from streamlet.queries.header_queries import (
     TimestampedWindowKeyWithHeadersQuery as TimestampedWindowKeyWithHeadersQuery,
 )
 from streamlet.queries.header_queries import (
     TimestampedWindowRangeWithHeadersQuery as TimestampedWindowRangeWithHeadersQuery,
+)
+from streamlet.queries.header_queries import (
+    VersionedKeyWithHeadersQuery as VersionedKeyWithHeadersQuery,
 )
 from streamlet.queries.position import Position as Position
 from streamlet.queries.position import PositionBound as PositionBound

@@ -10,8 +10,8 @@ import attrs
 from streamlet.arguments import calls_told_by_form
 from streamlet.dsl.processors.record import Record
 from streamlet.dsl.processors.store_view import no_headers_kept
-from streamlet.dsl.processors.store_views import TimestampedStore
-from streamlet.dsl.processors.window_views import WindowStore
+from streamlet.dsl.processors.store_views import TimestampedStore, VersionedKeyValueStore
+from streamlet.dsl.processors.window_views import SessionStore, WindowStore
 from streamlet.queries.requests import KeyedQuery, Query
 from streamlet.serdes.windowed import Windowed
 from streamlet.state.rows import NO_TIME
@@ -82,6 +82,46 @@ class TimestampedWindowRangeWithHeadersQuery(
     def read(self, store: Any) -> Iterator[Record[Windowed[K], V]]:
         """Records, the first window first; ``InvalidStateStoreError``: it keeps no headers."""
         return _windowed(store, store.fetch_all(self.first, self.last))
+
+
+@calls_told_by_form
+@attrs.frozen
+class TimestampedSessionKeyWithHeadersQuery(
+    KeyedQuery[Iterator[Record[Windowed[K], V]]], Generic[K, V]
+):
+    """The sessions of a key with times, which are their ends, and headers; as ``SessionKeyQuery``.
+
+    In Kafka Streams it is a ``TimestampedWindowRangeWithHeadersQuery`` with a key.
+    """
+
+    kind: ClassVar[Any] = SessionStore
+    key: K
+
+    def read(self, store: Any) -> Iterator[Record[Windowed[K], V]]:
+        """Records, by the ends; ``InvalidStateStoreError``: it keeps no headers."""
+        return _windowed(store, store.fetch(self.key))
+
+
+@calls_told_by_form
+@attrs.frozen
+class VersionedKeyWithHeadersQuery(KeyedQuery[Record[K, V] | None], Generic[K, V]):
+    """The newest version of a key, or the one of a time, ms, with its headers.
+
+    Its timestamp is from when on it is valid; as ``VersionedKeyQuery``. Kafka Streams has none.
+    """
+
+    kind: ClassVar[Any] = VersionedKeyValueStore
+    key: K
+    as_of: int | None = None
+
+    def read(self, store: Any) -> Record[K, V] | None:
+        """The record, or None; ``InvalidStateStoreError``: the store keeps no headers."""
+        _check(store)
+        found = store.get(self.key, as_of=self.as_of)
+        if found is None:
+            return None
+        headers = store.headers(self.key, self.as_of)
+        return Record(self.key, found.value, found.timestamp, headers)
 
 
 def _timed(store: Any, found: Iterable[tuple[Any, Any]]) -> Iterator[Record[Any, Any]]:

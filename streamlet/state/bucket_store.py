@@ -14,13 +14,24 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from streamlet.kafka.ports import Headers
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build
 from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state.backing import Backing
 from streamlet.state.checked import CheckedCache
+from streamlet.state.headed_parts import (
+    HeadedPart,
+    bare_parts,
+    fitting,
+    headers_of_part,
+    read_block,
+    with_block,
+    written_block,
+)
 from streamlet.state.rows import NO_TIME
 from streamlet.state.span_rows import SpanRows
+from streamlet.state.unreadable import rows_of_store
 from streamlet.state.window_reads import ALL_KEYS, KeyRange
 from streamlet.state.window_rows import WindowLayout, WindowProgress, time_bytes
 
@@ -29,6 +40,8 @@ from streamlet.state.window_rows import WindowLayout, WindowProgress, time_bytes
 Item: TypeAlias = tuple[int, int, Any]
 
 _HEAD = struct.Struct(">qqI")
+#: In the length of a value: the headers of the window are behind it.
+_HEADED = 1 << 31
 _times_of = itemgetter(0, 1)
 
 
@@ -38,9 +51,13 @@ def bucket_rows(value: Serde[Any]) -> Serde[list[Item]]:
     def encode(row: list[Item]) -> bytes:
         values = value.encode_rows([one for _, _, one in row])
         parts = []
-        for (first, second, _), raw in zip(row, values, strict=True):
+        for item, raw in zip(row, values, strict=True):
             assert raw is not None, "a window without a value"
-            parts += [_HEAD.pack(first, second, len(raw)), raw]
+            if isinstance(item, HeadedPart):
+                head = _HEAD.pack(item[0], item[1], len(raw) | _HEADED)
+                parts += [head, raw, written_block(item)]
+            else:
+                parts += [_HEAD.pack(item[0], item[1], len(raw)), raw]
         return b"".join(parts)
 
     def decode(raw: bytes) -> list[Item]:
@@ -48,8 +65,13 @@ def bucket_rows(value: Serde[Any]) -> Serde[list[Item]]:
         while at < len(raw):
             first, second, length = _HEAD.unpack_from(raw, at)
             at += _HEAD.size
-            row.append((first, second, value.decode(raw[at : at + length])))
-            at += length
+            end = at + (length & ~_HEADED)
+            item: Any = first, second, value.decode(raw[at:end])
+            if length & _HEADED:
+                block, end = read_block(raw, end)
+                item = with_block(item, block)
+            row.append(item)
+            at = end
         return row
 
     return build(f"windows of {value.name}", encode, decode, accepts=frozenset({list}))
@@ -107,20 +129,21 @@ class BucketStore:
     def replace(self, ckey: Any, old: Iterable[Item], new: Iterable[Item], time_ms: int) -> None:
         """Take windows of a key out, and put others in, or in place of those with their times."""
         rows: dict[int, list[Item]] = {}
+        headers = self.commits.parts
         for item in old:
             self._remove(self._row_of(rows, ckey, item[0]), item)
         for item in new:
             row = self._row_of(rows, ckey, item[0])
             self._remove(row, item)
             if item[2] is not None:
-                insort(row, item, key=_times_of)
+                insort(row, item if headers is None else headers.on(item), key=_times_of)
         kept_from, cache = self.times.items_from, self.rows.cache
         for time, row in rows.items():
             if row and row[0][0] < kept_from:
                 rows[time] = [item for item in row if item[0] >= kept_from]
         if isinstance(cache, CheckedCache):  # all rows or none
             for time, row in rows.items():
-                cache.check((time, ckey), row or None)
+                rows[time] = fitting(cache.check, (time, ckey), row or None, bare_parts(row)) or []
         for time, row in rows.items():
             cache[time, ckey] = row or None
             self.dirty[time, ckey] = time_ms
@@ -174,6 +197,15 @@ class BucketStore:
         if item is None or self.layout.size_ms is None or item[1] == NO_TIME:
             return None
         return item[1]
+
+    def headers(self, item: Item | None) -> Headers:
+        """The headers of the record that changed a window last; none of None.
+
+        Raises:
+            StateError: they cannot be what the store has written.
+        """
+        with rows_of_store(self.name):
+            return headers_of_part(item)
 
     def range(
         self, low: int | None = None, high: int | None = None

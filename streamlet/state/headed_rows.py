@@ -11,17 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
 import msgspec
 
 from streamlet.kafka.ports import Headers
 from streamlet.state.backing import Backing, Columns, StorageEngine
+from streamlet.state.headed_parts import in_parts
 from streamlet.state.pieces import PIECE_ROWS
 from streamlet.state.rows import HEADED_TIME, TIME_BYTES, latest_of, time_of_row
 from streamlet.state.sizes import ENTRY_BYTES, SAMPLE, EntrySize, deep_size
 from streamlet.state.unreadable import rows_of_store
+
+if TYPE_CHECKING:
+    from streamlet.state.store_facts import StoreFacts
 
 #: The headers of a column of records; None: they have none.
 OfRecords: TypeAlias = Sequence[Headers | None] | None
@@ -78,6 +82,11 @@ def headers_of(row: bytes | None) -> Headers:
 def _block_of(row: bytes) -> slice:
     """The place of the headers in a row that has some."""
     return slice(_LENGTH.stop, _LENGTH.stop + int.from_bytes(row[_LENGTH], "big"))
+
+
+def headed_stores(specs: Iterable[StoreFacts]) -> frozenset[str]:
+    """The stores whose rows bear headers; in others of those asked to, windows or versions do."""
+    return frozenset(one.name for one in specs if one.headers and not in_parts(one))
 
 
 def restored(columns: Columns, latest: int, kept: HeadedRows | None) -> tuple[Columns, int]:

@@ -1,7 +1,8 @@
 """The headers of the records that changed rows last, noted beside a store if asked for.
 
-Those of users are borne by the rows themselves (``state.headed_rows``), where the store is to keep
-them (``Materialized(headers=True)``).
+Those of users are borne by the rows themselves (``state.headed_rows``), or by the windows and the
+versions in them (``state.headed_parts``), where the store is to keep them
+(``Materialized(headers=True)``).
 
 Contexts of traces are in memory, for a bounded number of rows, and in the headers of the
 changelog's records, so a restore and a copy that follows have them, too. A state that is opened
@@ -64,7 +65,7 @@ class RowHeaders:
 
     def __init__(self, store: TaskStore, kept: KeptHeaders | None) -> None:
         self._commits, self._kept = store.commits, kept
-        self._headed = store.commits.headed
+        self._headed, self._parts = store.commits.headed, store.commits.parts
         #: Of rows that were written since the last drain, by cache key.
         self._changed: dict[Any, Headers] = {} if self._headed is None else self._headed.changed
         self._undone_changes: dict[Any, Headers] | None = None
@@ -87,8 +88,8 @@ class RowHeaders:
 
     @property
     def headed(self) -> bool:
-        """True if rows bear the headers of users."""
-        return self._headed is not None
+        """True if rows, or what is in them, bear the headers of users."""
+        return self._commits.keeps_headers
 
     def users_of(self, headers: Headers | None) -> Headers:
         """The headers of a record that its rows bear; none of them where they are too many."""
@@ -107,10 +108,14 @@ class RowHeaders:
     def begin(self, headers: Headers) -> None:
         """Note from now on what is written as changed by a record with these headers."""
         self._dirty.headers = headers
+        if self._parts is not None:
+            self._parts.begin(users_of(headers))
 
     def end(self) -> None:
         """Note nothing of what is written from now on."""
         self._dirty.headers = None
+        if self._parts is not None:
+            self._parts.begin(())
 
     def begin_batch(self) -> None:
         """Note from now on which rows are written; ``end_batch`` tells by what."""

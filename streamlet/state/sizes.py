@@ -33,6 +33,8 @@ def deep_size(value: Any, depth: int = _DEPTH) -> int:
     if isinstance(value, list | tuple | set | frozenset):
         items = [item for item, _ in zip(value, range(_ITEMS), strict=False)]
         inside = sum(deep_size(item, depth - 1) for item in items)
+        own = getattr(value, "__dict__", None)  # of a class of its own
+        size += deep_size(own, 1) if own else 0
         return size + _scaled(inside, len(items), len(value))
     return size + sum(deep_size(part, depth - 1) for part in _parts(value))
 

@@ -17,43 +17,14 @@ from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, MeasuredBacking, StoreFigures
 from streamlet.state.beside import Beside, NothingBeside
 from streamlet.state.checked import EntryCheck, unwritable
+from streamlet.state.headed_parts import PartHeaders
 from streamlet.state.headed_rows import HeadedRows, OfRecords
-from streamlet.state.overlay import Overlay
+from streamlet.state.overlay import Overlay, merged
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row
 from streamlet.state.sizes import EntrySize
 from streamlet.state.source_times import SourceTimes
 from streamlet.state.store_parts import HeldRows, Steps, TimedRow
 from streamlet.state.unreadable import rows_of_store
-
-
-def merged(
-    older: Iterator[tuple[bytes, bytes]],
-    newer: Iterator[tuple[bytes, Any]],
-    ckey_of: Callable[[bytes], Any] | None,
-    *,
-    backward: bool,
-) -> Iterator[tuple[bytes, Any, bytes | None]]:
-    """Keys in order, each with its cache key, and its bytes on the medium or None.
-
-    Args:
-        older: keys and rows of the medium, in order.
-        newer: keys and cache keys of what was written since, in the same order.
-        ckey_of: the cache key of a key; None: the key itself.
-        backward: the last key comes first.
-    """
-    fresh = next(newer, None)
-    for key, raw in older:
-        while fresh is not None and (fresh[0] > key if backward else fresh[0] < key):
-            yield *fresh, None
-            fresh = next(newer, None)
-        if fresh is not None and fresh[0] == key:
-            yield *fresh, raw
-            fresh = next(newer, None)
-        else:
-            yield key, key if ckey_of is None else ckey_of(key), raw
-    while fresh is not None:
-        yield *fresh, None
-        fresh = next(newer, None)
 
 
 class StoreCommits:
@@ -94,14 +65,27 @@ class StoreCommits:
         self._medium, self.backing = backing, self.beside.rows_of(backing)
         #: The headers that rows bear; None: they bear none.
         self.headed: HeadedRows | None = None
+        #: Those that the windows or versions in rows bear; None: they bear none.
+        self.parts: PartHeaders | None = None
         #: Rows put on the medium, and asked of it.
         self._written = self._read = 0
         self._held, self._steps = held, list(steps)
         self._overlay = Overlay(self.to_bytes)
         self._entry_size = EntrySize(held.sampled_bytes)
 
-    def keep_headers(self) -> None:
-        """Let rows bear the headers of the records that change them; for a store just made."""
+    @property
+    def keeps_headers(self) -> bool:
+        """True if rows, or what is in them, bear the headers of the records that change them."""
+        return self.headed is not None or self.parts is not None
+
+    def keep_headers(self, *, in_parts: bool) -> None:
+        """Let rows bear the headers of the records that change them; for a store just made.
+
+        ``in_parts``: each window or version in a row bears those of its own.
+        """
+        if in_parts:
+            self.parts = PartHeaders()
+            return
         self.headed = HeadedRows(self.name)
         self.backing = self.headed.bare_rows(self.backing, self._medium)
 

@@ -6,6 +6,7 @@ from streamlet.state.backing import Backing
 from streamlet.state.bucket_store import BucketStore
 from streamlet.state.buffer_store import BufferStore
 from streamlet.state.group_notes import GroupNotes
+from streamlet.state.headed_parts import in_parts
 from streamlet.state.join_store import JoinStore
 from streamlet.state.row_ttl import RowTtl
 from streamlet.state.source_times import SourceTimes
@@ -22,7 +23,7 @@ def store_of(facts: StoreFacts, backing: Backing) -> TaskStore:
     """The store that the facts describe, over a backing."""
     store = _of_kind(facts, backing)
     if facts.headers:
-        store.commits.keep_headers()
+        store.commits.keep_headers(in_parts=in_parts(facts))
     return store
 
 

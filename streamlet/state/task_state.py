@@ -25,7 +25,7 @@ from streamlet.logs import get_logger
 from streamlet.state.backing import Backing, Columns, StorageEngine
 from streamlet.state.directory import DATABASE
 from streamlet.state.drained import Drained
-from streamlet.state.headed_rows import restored, strip
+from streamlet.state.headed_rows import headed_stores, restored, strip
 from streamlet.state.load import Loader
 from streamlet.state.memory import MemoryEngine
 from streamlet.state.meta import TaskMeta, layout_of
@@ -88,7 +88,7 @@ class TaskState:
         self._outstanding: Drained | None = None
         self._latest: Mapping[str, int] = {}  # as the medium says, of stores not yet made
         self._layout, self._unread = layout_of(specs), unread
-        self._headed = frozenset(s.name for s in specs if s.headers)
+        self._headed = headed_stores(specs)
         memory = [s.name for s in specs if folder is None or not s.persistent]
         self._in_memory, self._memory = frozenset(memory), engine or MemoryEngine(memory)
         self._logged = self.changelogs.keys() - self._in_memory
@@ -386,7 +386,7 @@ class TaskState:
         try:
             self._take_meta(disk, folder)
             disk.use([one.name for one in specs], self._meta().to_bytes())
-            self._headed = strip(disk, self._headed, (s.name for s in specs if s.headers))
+            self._headed = strip(disk, self._headed, headed_stores(specs))
         except StateError:
             disk.close()
             raise

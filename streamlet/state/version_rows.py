@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build_rows
+from streamlet.state.headed_parts import HeadedPart, read_block, with_block, written_block
 
 V = TypeVar("V")
 
@@ -27,9 +28,11 @@ ROW_VERSIONS = 8
 
 _COUNT = struct.Struct(">I")
 _TIME = struct.Struct(">q")
-#: Time and length of a version's value; -1 stands for the length of None.
+#: Time and length of a version's value; -1 stands for the length of None. Where the headers of the
+#: version are behind its value, the length is ``_HEADED`` less it.
 _VERSION = struct.Struct(">qi")
 _NONE = -1
+_HEADED = -3
 
 
 class VersionedRecord(NamedTuple, Generic[V]):
@@ -65,7 +68,7 @@ def version_rows(value: Serde[Any]) -> Serde[VersionRow]:
 
     def encode_all(rows: list[VersionRow]) -> list[bytes]:
         raws = iter(value.encode_rows([one for _, versions in rows for _, one in versions]))
-        return [_joined(bounds, [(time, next(raws)) for time, _ in vs]) for bounds, vs in rows]
+        return [_joined(bounds, [(one, next(raws)) for one in vs]) for bounds, vs in rows]
 
     def decode(raw: bytes) -> VersionRow:
         (count,) = _COUNT.unpack_from(raw)
@@ -75,8 +78,14 @@ def version_rows(value: Serde[Any]) -> Serde[VersionRow]:
         while at < len(raw):
             time, length = _VERSION.unpack_from(raw, at)
             at += _VERSION.size
+            is_headed = length < _NONE
+            length = _HEADED - length if is_headed else length
             end = at + max(0, length)
-            versions.append((time, None if length == _NONE else value.decode(raw[at:end])))
+            version: Any = time, None if length == _NONE else value.decode(raw[at:end])
+            if is_headed:
+                block, end = read_block(raw, end)
+                version = with_block(version, block)
+            versions.append(version)
             at = end
         return bounds, versions
 
@@ -84,8 +93,13 @@ def version_rows(value: Serde[Any]) -> Serde[VersionRow]:
     return build_rows(name, encode_all, decode, tuple)
 
 
-def _joined(bounds: list[int], versions: list[tuple[int, bytes | None]]) -> bytes:
+def _joined(bounds: list[int], versions: list[tuple[Version, bytes | None]]) -> bytes:
     parts = [_COUNT.pack(len(bounds)), *map(_TIME.pack, bounds)]
-    for time, raw in versions:
-        parts += [_VERSION.pack(time, _NONE if raw is None else len(raw)), raw or b""]
+    for version, raw in versions:
+        length = _NONE if raw is None else len(raw)
+        if isinstance(version, HeadedPart):
+            head = _VERSION.pack(version[0], _HEADED - length)
+            parts += [head, raw or b"", written_block(version)]
+        else:
+            parts += [_VERSION.pack(version[0], length), raw or b""]
     return b"".join(parts)

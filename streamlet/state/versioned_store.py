@@ -18,14 +18,17 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from streamlet.errors import StateError
+from streamlet.kafka.ports import Headers
 from streamlet.serdes import Serde
 from streamlet.state.backing import Backing, end_of_prefix
 from streamlet.state.checked import CheckedCache
+from streamlet.state.headed_parts import bare_parts, fitting, headers_of_part
 from streamlet.state.record_keys import RecordKeys
 from streamlet.state.rows import NO_TIME
 from streamlet.state.store import CachedStore
 from streamlet.state.store_parts import Steps
 from streamlet.state.store_times import EVER, StoreTimes
+from streamlet.state.unreadable import rows_of_store
 from streamlet.state.version_rows import (
     HEAD,
     ROW_VERSIONS,
@@ -122,15 +125,16 @@ class VersionedStore:
             self.advance(time, time)
         elif time < self.shown_from:
             return NOT_PUT
-        row = self.load(head)
+        row, headers = self.load(head), self.commits.parts
         bounds, versions = ([], []) if row is None else row
+        version: Any = (time, value) if headers is None else headers.on((time, value))
         if not versions or time > versions[-1][0]:
-            self._put_head(head, bounds, [*versions, (time, value)])
+            self._put_head(head, bounds, [*versions, version])
             return NEWEST
         if time == versions[-1][0]:
-            self._put_head(head, bounds, [*versions[:-1], (time, value)])
+            self._put_head(head, bounds, [*versions[:-1], version])
             return NEWEST
-        return self._put_behind(head, (bounds, versions), (time, value))
+        return self._put_behind(head, (bounds, versions), version)
 
     def as_of(self, head: Place, time: int) -> VersionedRecord[Any] | None:
         """The version of a key that was valid at a time, by the cache key of its head.
@@ -198,7 +202,10 @@ class VersionedStore:
         return end
 
     def _write(self, place: Place, bounds: list[int], versions: list[Version]) -> None:
-        self.rows.cache[place] = bounds, versions
+        cache, row = self.rows.cache, (bounds, versions)
+        if self.commits.parts is not None and isinstance(cache, CheckedCache):
+            row = fitting(cache.check, place, row, (bounds, bare_parts(versions)))
+        cache[place] = row
         self.dirty[place] = NO_TIME
 
     # What expires.
@@ -261,6 +268,24 @@ class VersionedStore:
         """The time at which the newest version of a key began, ms; None if there is none."""
         found = self.get(key)
         return None if found is None else found.timestamp
+
+    def headers(self, key: Any, as_of: int | None = None) -> Headers:
+        """The headers of the record that put the newest version, or the one of a time, ms.
+
+        None where there is no such version; errors as of ``get``.
+        """
+        row = self.load(head := self._head(key))
+        if row is None:
+            return ()
+        (bounds, versions), time = row, HEAD if as_of is None else as_of
+        if time < versions[0][0] and bounds and time < bounds[-1]:
+            chunk = self.load((bounds[bisect_right(bounds, time)], head[1]))
+            versions = [] if chunk is None else chunk[1]
+        at = bisect_right(versions, time, key=_begin_of)
+        if not at or versions[at - 1][1] is None:
+            return ()
+        with rows_of_store(self.name):
+            return headers_of_part(versions[at - 1])
 
     def between(self, key: Any, low: int, high: int) -> list[VersionedRecord[Any]]:
         """The versions of a key that were valid at some time from ``low`` to ``high``, ascending.

@@ -12,6 +12,7 @@ from streamlet.spark.rows.blobs import Records, pack, unpack
 from streamlet.state import group_notes
 from streamlet.state.bucket_store import bucket_rows
 from streamlet.state.buffer_rows import buffer_rows
+from streamlet.state.headed_parts import with_block
 from streamlet.state.join_rows import kept_rows
 from streamlet.state.timer_store import key_and_name, timer_key, timer_rows
 from streamlet.state.unmatched_store import LEFT, unmatched_rows
@@ -28,6 +29,10 @@ def _rows(name: str, of: Serde[Any], *values: object) -> Target:
     return Target(f"rows {name}", read, (SerdeError, struct.error), seeds)
 
 
+def _headed(*part: object) -> Any:
+    return with_block(part, b"\x90")
+
+
 def _progress(raw: bytes) -> None:
     found = WindowProgress.from_row(raw)
     WindowProgress.from_row(found.to_row())
@@ -42,8 +47,8 @@ def _note(raw: bytes) -> None:
 _TEXTS = ["a", "b"]
 ROWS = (
     _rows("of windows", row_keys(serde(str)), (5_000, "key")),
-    _rows("of versions", version_rows(serde(str)), ([7], [(5, "a"), (7, None)])),
-    _rows("of sessions", bucket_rows(serde(str)), [(7, 5, "a"), (9, 8, "b")]),
+    _rows("of versions", version_rows(serde(str)), ([7], [(5, "a"), _headed(7, None)])),
+    _rows("of sessions", bucket_rows(serde(str)), [(7, 5, "a"), _headed(9, 8, "b")]),
     _rows("of joins", kept_rows(serde(str)), [(7, "a"), (9, "b")]),
     _rows("of waiting joins", unmatched_rows(serde(str), serde(str)), (LEFT, _TEXTS)),
     _rows("of buffers", buffer_rows(serde(str)), ("a", None, [("h", b"x")], 0), 7),

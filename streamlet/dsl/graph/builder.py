@@ -344,7 +344,8 @@ class Builder:
             raise TopologyError(f"store {how.name}: only a store of windows has a retention")
         if versions is None and how.history is not None:
             raise TopologyError(f"store {how.name}: only table() and to_table() keep a history")
-        if how.headers and (window.bucket_ms if window else buffer or versions or timers):
+        own_rows = window is not None and window.bucket_ms and not (window.value or shown)
+        if how.headers and (buffer or timers or own_rows):
             raise TopologyError(no_headers(how.name))
         name = how.name if how.name is not None else self.graph.new_name(f"{prefix}STATE-STORE-")
         spec = StoreSpec(

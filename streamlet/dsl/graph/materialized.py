@@ -38,8 +38,8 @@ class Materialized:
     Streams does with ``dsl.store.format=HEADERS``: the ``headers`` of the store's class gives them,
     and queries do. They lie in the row, so they go wherever it goes; it takes their bytes, and
     8 KiB of them at most: of a record with more none are kept. Those of traces and of streamlet
-    itself are left out. It is for rows by key, and for tumbling, hopping and unlimited windows, and
-    may change from start to start.
+    itself are left out. It is for rows by key, windows, sessions and versions, each of which has
+    its own, and may change from start to start.
 
     ``rocksdb`` says how the rows of a persistent store lie in files, in place of Kafka Streams'
     ``rocksdb.config.setter``: a dict with some of ``compression`` (lz4, snappy, zstd, zlib or
@@ -98,7 +98,7 @@ StoreLike: TypeAlias = str | Materialized | None
 def no_headers(store: str | None) -> str:
     """The reason why a store cannot keep the headers of records."""
     return (
-        f"store {store}: headers= is for rows by key and for tumbling, hopping and unlimited "
-        "windows; sessions, sliding windows, versions, buffers and joins of streams have several "
-        "records in a row, and global tables are read from their topic"
+        f"store {store}: headers= is for rows by key, windows, sessions and versions; buffers, "
+        "deduplication and joins of streams keep records for themselves, which nothing else "
+        "reads, and global tables are read from their topic"
     )

@@ -176,6 +176,7 @@ class QueriedVersionedStore(VersionedKeyValueStore[Any, Any]):
     """The versions of several tasks."""
 
     get: Any = _by_key("get")
+    headers: Any = _by_key("headers")
 
 
 class QueriedWindowStore(WindowStore[Any, Any]):
@@ -195,6 +196,8 @@ class QueriedSessionStore(SessionStore[Any, Any]):
     """The sessions of several tasks."""
 
     get: Any = _by_key("get", _key_of_window)
+    timestamp: Any = _by_key("timestamp", _key_of_window)
+    headers: Any = _by_key("headers", _key_of_window)
     range: Any = _in_all("range", _by_end)
     fetch_session: Any = _by_key("fetch_session")
     find_sessions: Any = _either("find_sessions", (3,), _by_end)

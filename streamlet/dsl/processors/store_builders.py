@@ -229,17 +229,18 @@ def versioned_store(
     history: Duration,
     persistent: bool = True,
     logged: bool = True,
+    headers: bool = False,
 ) -> StoreBuilder[VersionedKeyValueStore[K, V]]:
     """A store of the values that a key had, each from a time on: ``VersionedKeyValueStore``.
 
     ``history`` is how far back from the latest timestamp it can be asked, as of ``tumbling``.
-    ``persistent`` and ``logged`` as of ``Materialized``.
+    ``persistent``, ``logged`` and ``headers`` as of ``Materialized``.
 
     Raises:
         TopologyError: there is no serde for the types, or the history is no duration.
     """
     history_ms = milliseconds(f"versioned_store({shown(name)}): history", history)
-    how = Materialized(name, persistent, logged, history=history_ms)
+    how = Materialized(name, persistent, logged, history=history_ms, headers=headers)
     return _built("versioned_store", "versioned", how, key, value)
 
 
@@ -254,22 +255,27 @@ def window_store(
     retain_duplicates: bool = False,
     persistent: bool = True,
     logged: bool = True,
+    headers: bool = False,
 ) -> StoreBuilder[WindowStore[K, V]]:
     """A store of values by key and start of a window: ``WindowStore``.
 
     ``size`` is that of the windows, for the ends in their keys. Windows are kept until one begins
     that is ``retention`` later. ``retain_duplicates``: each value that is put under one key and
-    start is kept, in place of the last one. ``persistent`` and ``logged`` as of ``Materialized``.
+    start is kept, in place of the last one; none of them has headers. ``persistent``, ``logged``
+    and ``headers`` as of ``Materialized``.
 
     Raises:
-        TopologyError: there is no serde for the types, or the retention is shorter than the size.
+        TopologyError: there is no serde for the types, the retention is shorter than the size, or
+            duplicates are to have headers.
     """
     call = f"window_store({shown(name)})"
     size_ms = milliseconds(f"{call}: size", size, 1)
     retention_ms = milliseconds(f"{call}: retention", retention, 1)
     if retention_ms < size_ms:
         raise TopologyError(f"{call}: a retention shorter than the size of {size_ms} ms")
-    how = Materialized(name, persistent, logged)
+    if headers and retain_duplicates:
+        raise TopologyError(f"{call}: headers= is of one value for each start, not of duplicates")
+    how = Materialized(name, persistent, logged, headers=headers)
     built = _built("window_store", "window", how, key, value)
     return attrs.evolve(
         built,
@@ -288,17 +294,18 @@ def session_store(
     retention: Duration,
     persistent: bool = True,
     logged: bool = True,
+    headers: bool = False,
 ) -> StoreBuilder[SessionStore[K, V]]:
     """A store of values by key, start and end of a session: ``SessionStore``.
 
-    Sessions are kept until one ends that is ``retention`` later. ``persistent`` and ``logged`` as
-    of ``Materialized``.
+    Sessions are kept until one ends that is ``retention`` later. ``persistent``, ``logged`` and
+    ``headers`` as of ``Materialized``.
 
     Raises:
         TopologyError: there is no serde for the types, or the retention is no duration.
     """
     retention_ms = milliseconds(f"session_store({shown(name)}): retention", retention, 1)
-    how = Materialized(name, persistent, logged)
+    how = Materialized(name, persistent, logged, headers=headers)
     built = _built("session_store", "session", how, key, value)
     return attrs.evolve(built, retention_ms=retention_ms)
 

@@ -55,7 +55,8 @@ class StoreView:
     @property
     def keeps_headers(self) -> bool:
         """True if its rows have the headers of the records that changed them last."""
-        return self._store.commits.headed is not None
+        kept: bool = self._store.commits.keeps_headers
+        return kept
 
     def _headers(self, ckey: Any) -> Headers:
         """The headers of a row by its cache key.
@@ -63,10 +64,15 @@ class StoreView:
         Raises:
             InvalidStateStoreError: the store keeps none.
         """
+        self._check_headers()
         commits: StoreCommits = self._store.commits
-        if commits.headed is None:
-            raise no_headers_kept(self.name)
+        assert commits.headed is not None, "its rows have several windows or versions"
         return commits.headed.of_row(commits, ckey)
+
+    def _check_headers(self) -> None:
+        """Raise ``InvalidStateStoreError`` where the store keeps no headers."""
+        if not self.keeps_headers:
+            raise no_headers_kept(self.name)
 
     def _drop(self, what: str) -> None:
         """Count an entry that is too old to be stored, and warn once."""

@@ -267,6 +267,18 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
         found: VersionedRecord[V] | None = store.get(self._key(key), *times)
         return None if found is None else found._replace(value=self._read(found.value))
 
+    def headers(self, key: K, as_of: int | None = None) -> Headers:
+        """The headers of the record that put the newest value of a key, or the one of a time.
+
+        Pairs of name and bytes; none where ``get`` gives no value. Those of traces and of streamlet
+        itself are left out.
+
+        Raises:
+            InvalidStateStoreError: the store keeps no headers (``Materialized(headers=True)``).
+        """
+        self._check_headers()
+        return self._store.headers(self._key(key), as_of)
+
     def put(self, key: K, value: V | None, timestamp: int) -> int:
         """Set the value that a key has from a time on, until the next one begins.
 

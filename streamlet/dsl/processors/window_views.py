@@ -3,108 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeAlias, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from streamlet.dsl.processors.record import checked_time
-from streamlet.dsl.processors.store_view import StoreView
+from streamlet.dsl.processors.stored_windows import (
+    WindowsView,
+    end_of_times,
+    items_of,
+    replace_item,
+)
 from streamlet.kafka.ports import Headers
 from streamlet.serdes import Serde
 from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
 from streamlet.state.time_window_store import TimeWindowStore
-from streamlet.state.window_reads import ALL_KEYS, KeyRange
+from streamlet.state.window_reads import ALL_KEYS
 from streamlet.topology.nodes import WindowSpec
-from streamlet.user_code import shown
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: No time is further from the epoch, ms; the bucket behind such a time has a key, too.
-_FURTHEST = 1 << 61
-#: A store of windows, one in a row or several.
-Windows: TypeAlias = TimeWindowStore | BucketStore
 
-
-class _WindowsView(StoreView):
-    """The part that stores of windows and of sessions share.
-
-    Args:
-        store: of the task.
-        value: serde of the values.
-        read_only: why it can only be read; empty: processors may write it.
-    """
-
-    _store: Windows
-    #: Whether windows lie by their start; sessions lie by their end.
-    _by_start = True
-
-    def __init__(self, store: Windows, value: Serde[Any], read_only: str = "") -> None:
-        super().__init__(store, value, read_only)
-
-    def get(self, window: Windowed[Any]) -> Any:
-        """The value of a window, or None, as stores by key give it for a key."""
-        if not isinstance(window, Windowed):
-            raise TypeError(f"store {self.name}: expected a Windowed key, got {shown(window)}")
-        raw = self._store.reads.key_bytes(self._key(window.key))
-        time = window.start if self._by_start else window.end
-        found = self._found((raw, raw), time, time, backward=False)
-        return next((value for one, value in found if one[1:] == window[1:]), None)
-
-    def range(self) -> Iterator[tuple[Windowed[Any], Any]]:
-        """All windows with their values, as stores by key give all entries."""
-        return self._found(ALL_KEYS, None, None, backward=False)
-
-    def _range_of(self, first: Any, last: Any) -> KeyRange:
-        """The bytes of the ends of a range of keys; None is an open end."""
-        low, high = (
-            None if key is None else self._store.reads.key_bytes(key) for key in (first, last)
-        )
-        return low, high
-
-    def _found(
-        self, keys: KeyRange, low: int | None, high: int | None, *, backward: bool
-    ) -> Iterator[tuple[Windowed[Any], Any]]:
-        """Windows of a range of keys whose times are in a range, as far as they are kept."""
-        first = _end(low, "the first time")
-        found = self._store.windows(first, _end(high, "the last time"), keys, backward=backward)
-        return ((window, self._read(value)) for window, value in found)
-
-    def _of_key(
-        self, key: Any, low: int | None, high: int | None, *, backward: bool
-    ) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The entries of one key."""
-        raw = self._store.reads.key_bytes(self._key(key))
-        return self._found((raw, raw), low, high, backward=backward)
-
-
-def _end(given: int | None, what: str) -> int | None:
-    """An end of a range of times, no further away than a row's key can be."""
-    if given is None:
-        return None
-    if type(given) is int:
-        return min(max(given, -_FURTHEST), _FURTHEST)
-    raise TypeError(f"expected {what} in ms since the epoch, or None, got {shown(given)}")
-
-
-def _items(store: BucketStore, ckey: Any, low: int, high: int) -> list[Item]:
-    """Windows of a key whose times are in a range, both inclusive, as far as they are kept."""
-    latest = store.progress.highest
-    if latest == NO_TIME:
-        return []
-    return store.items(ckey, max(store.shown_from, low, 0), min(high, latest))
-
-
-def _replace(store: BucketStore, key: Any, time: int, other: int, value: Any) -> None:
-    """Put a window in place of the one with its two times."""
-    (ckey,) = store.ckeys([key])
-    items = _items(store, ckey, time, time)
-    there = [item for item in items if item[1] == other]
-    store.replace(ckey, there, [(time, other, value)], NO_TIME)
-    store.advance(NO_TIME, time)
-
-
-class WindowStore(_WindowsView, Generic[K, V]):
+class WindowStore(WindowsView, Generic[K, V]):
     """A store of values by key and start of a window, ms since the epoch.
 
     Windows that begin longer than its retention before the latest one are not shown. Times and keys
@@ -148,11 +69,11 @@ class WindowStore(_WindowsView, Generic[K, V]):
         if not isinstance(store, BucketStore):
             store.put(windowed_of((key, start, start)), stored)
         elif not self._retain_duplicates:
-            _replace(store, key, start, NO_TIME, stored)
+            replace_item(store, key, start, NO_TIME, stored)
         elif stored is not None:
             (ckey,) = store.ckeys([key])
-            there = _items(store, ckey, start, start)
-            _replace(store, key, start, there[-1][1] + 1 if there else 0, stored)
+            there = items_of(store, ckey, start, start)
+            replace_item(store, key, start, there[-1][1] + 1 if there else 0, stored)
 
     def timestamp(self, window: Windowed[K]) -> int | None:
         """The time of a window's value, ms since the epoch: the latest one of its records.
@@ -160,9 +81,12 @@ class WindowStore(_WindowsView, Generic[K, V]):
         None where there is no such window, and in a store of processors, which keeps no times.
         """
         store = self._store
-        if isinstance(store, BucketStore) or window.start < store.shown_from:
-            return None
-        return store.timestamp(window)
+        if isinstance(store, BucketStore):
+            if self._retain_duplicates:
+                return None
+            found = self._item(store, self._key(window.key), window.start)
+            return None if found is None or found[1] == NO_TIME else found[1]
+        return None if window.start < store.shown_from else store.timestamp(window)
 
     def headers(self, window: Windowed[K]) -> Headers:
         """The headers of the record that changed a window last, as pairs of name and bytes.
@@ -172,9 +96,13 @@ class WindowStore(_WindowsView, Generic[K, V]):
         Raises:
             InvalidStateStoreError: the store keeps no headers (``Materialized(headers=True)``).
         """
+        store = self._store
+        if isinstance(store, BucketStore):
+            self._check_headers()
+            return store.headers(self._item(store, self._key(window.key), window.start))
         if self.keeps_headers and self._fetch_one(self._key(window.key), window.start) is None:
             return ()
-        return self._headers(self._store.reads.row(window.key, window.start))
+        return self._headers(store.reads.row(window.key, window.start))
 
     @overload
     def fetch(self, key: K, start: int, /) -> V | None: ...
@@ -243,12 +171,18 @@ class WindowStore(_WindowsView, Generic[K, V]):
         store = self._store
         if not isinstance(store, BucketStore):
             return self._read(store.fetch(key, start))
+        found = self._item(store, key, start)
+        return self._read(found[2]) if found else None
+
+    @staticmethod
+    def _item(store: BucketStore, key: Any, start: int) -> Item | None:
+        """A key's window that begins at a time, or None; of duplicates the last one put."""
         (ckey,) = store.ckeys([key])
-        found = _items(store, ckey, start, start)
-        return self._read(found[-1][2]) if found else None
+        found = items_of(store, ckey, start, start)
+        return found[-1] if found else None
 
 
-class SessionStore(_WindowsView, Generic[K, V]):
+class SessionStore(WindowsView, Generic[K, V]):
     """A store of values by key, start and end of a session, ms since the epoch.
 
     Sessions that end longer than its retention before the latest end are not shown. Times and keys
@@ -275,7 +209,7 @@ class SessionStore(_WindowsView, Generic[K, V]):
         if end < self._store.shown_from:
             self._drop(f"a session that ends at {end}")
             return
-        _replace(self._store, key, end, start, stored)
+        replace_item(self._store, key, end, start, stored)
 
     def remove(self, session: Windowed[K]) -> None:
         """Delete a session."""
@@ -283,11 +217,35 @@ class SessionStore(_WindowsView, Generic[K, V]):
 
     def fetch_session(self, key: K, start: int, end: int) -> V | None:
         """The value of a session with this start and end, or None."""
+        found = self._item(key, start, end)
+        value: V | None = self._read(found[2]) if found else None
+        return value
+
+    def timestamp(self, session: Windowed[K]) -> int | None:
+        """The time of a session's value, ms since the epoch: its end, the latest of its records.
+
+        None where there is no such session.
+        """
+        found = self._item(session.key, session.start, session.end)
+        return None if found is None else found[0]
+
+    def headers(self, session: Windowed[K]) -> Headers:
+        """The headers of the record that changed a session last, as pairs of name and bytes.
+
+        None for a session that is not there. Those of traces and of streamlet itself are left out.
+
+        Raises:
+            InvalidStateStoreError: the store keeps no headers (``Materialized(headers=True)``).
+        """
+        self._check_headers()
+        return self._store.headers(self._item(session.key, session.start, session.end))
+
+    def _item(self, key: Any, start: int, end: int) -> Item | None:
+        """A session as it is stored, or None."""
         (ckey,) = self._store.ckeys([self._key(key)])
         start, end = checked_time(start, "a start"), checked_time(end, "an end")
-        found = [item[2] for item in _items(self._store, ckey, end, end) if item[1] == start]
-        value: V | None = self._read(found[0]) if found else None
-        return value
+        found = (one for one in items_of(self._store, ckey, end, end) if one[1] == start)
+        return next(found, None)
 
     @overload
     def find_sessions(
@@ -375,7 +333,7 @@ class SessionStore(_WindowsView, Generic[K, V]):
                 "latest start, or by the earliest and the latest end"
             )
         *last_key, earliest_end, latest_start = more
-        _end(latest_start, "the latest start")
+        end_of_times(latest_start, "the latest start")
         if last_key:
             keys = self._range_of(key, last_key[0])
             found: Iterable[Any] = self._found(keys, earliest_end, None, backward=backward)

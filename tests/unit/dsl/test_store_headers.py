@@ -18,6 +18,7 @@ from streamlet.testing import TopologyTestDriver
 from tests.unit.tasks.owners import INPUT, Owner, World
 
 KEPT = sl.Materialized("kept", headers=True)
+HEADED: dict[str, Any] = {"key": str, "value": str, "headers": True}
 
 
 def numbered(number: int) -> Headers:
@@ -118,33 +119,137 @@ def test_windows_have_those_of_the_record_that_changed_them_last() -> None:
         assert store.headers(sl.Windowed("a", 3_600_000, 7_200_000)) == ()
 
 
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("windows", "expected"),  # starts, ends, counts, and which records changed them last
+    [
+        (
+            sl.session("1h"),
+            [
+                (2 * HOUR, 2 * HOUR + 5, 2, 2),
+                (4 * HOUR, 4 * HOUR, 1, 3),
+                (6 * HOUR, 6 * HOUR + 5, 2, 4),
+            ],
+        ),
+        (
+            sl.sliding("1h"),
+            [
+                (HOUR, 2 * HOUR, 1, 1),
+                (HOUR + 5, 2 * HOUR + 5, 2, 2),
+                (2 * HOUR + 1, 3 * HOUR + 1, 1, 2),
+                (3 * HOUR, 4 * HOUR, 1, 3),
+                (5 * HOUR, 6 * HOUR, 1, None),
+                (5 * HOUR + 5, 6 * HOUR + 5, 2, 4),
+                (6 * HOUR + 1, 7 * HOUR + 1, 1, 4),
+            ],
+        ),
+    ],
+)
+def test_each_window_in_a_row_has_headers_of_its_own(
+    windows: Any, expected: list[tuple[int, int, int, int | None]]
+) -> None:
+    """A row that is written again for one of them keeps those of the others."""
+    app = sl.App("app")
+    by_key = app.stream("in", key=str, value=str).group_by_key()
+    how = sl.Materialized("kept", retention="1d", headers=True)
+    by_key.windowed_by(windows).count(store=how)
+    records = {2 * HOUR: 1, 2 * HOUR + 5: 2, 4 * HOUR: 3, 6 * HOUR: None, 6 * HOUR + 5: 4}
+    with TopologyTestDriver(app, start_ms=0) as driver:
+        for at, number in records.items():
+            heads = None if number is None else numbered(number)
+            driver.pipe_input("in", "a", "x", at, headers=heads or ())
+        store: Any = driver.store("kept")
+        found = [(one.start, one.end, value, store.headers(one)) for one, value in store.all()]
+        assert found == [
+            (start, end, value, () if number is None else numbered(number)[:1])
+            for start, end, value, number in expected
+        ]
+        assert store.headers(sl.Windowed("a", 1, HOUR + 1)) == ()
+
+
+def test_a_version_has_the_headers_of_the_record_that_put_it() -> None:
+    """Wherever it lies: among the newest, in a chunk of older ones, or put out of order."""
+    app = sl.App("app")
+    how = sl.Materialized("kept", history="1h", headers=True)
+    app.table("in", key=str, value=str, store=how)
+    with TopologyTestDriver(app, start_ms=0) as driver:
+        for at in (*range(10, 310, 10), 15, 305):
+            driver.pipe_input("in", "a", "x", at, headers=numbered(at) if at % 20 else None)
+        store = driver.store("kept", sl.VersionedKeyValueStore[str, str])
+        versions = [one.timestamp for one in store.get("a", None, None)]
+        assert {15, 305} < {*versions}
+        for at in versions:
+            shown = numbered(at)[:1] if at % 20 else ()
+            assert (store.headers("a", at), store.headers("a", at + 2)) == (shown, shown)
+        assert store.headers("a") == numbered(305)[:1]
+        assert store.headers("a", 9) == store.headers("b") == ()
+        driver.pipe_input("in", "a", None, 400, headers=numbered(400))
+        assert (store.headers("a"), store.headers("a", 399)) == ((), numbered(305)[:1])
+
+
+def test_stores_of_processors_note_what_they_put() -> None:
+    app = sl.App("app")
+    stores = [
+        sl.window_store("windows", size=10, retention=1_000, **HEADED),
+        sl.session_store("sessions", retention=1_000, **HEADED),
+        sl.versioned_store("versions", history=1_000, **HEADED),
+    ]
+    app.stream("in", key=str, value=str).process(PuttingAll, stores=stores)
+    with TopologyTestDriver(app, start_ms=0) as driver:
+        pipe(driver, "in", [("a", "x", numbered(1)), ("b", "y", None), ("a", "z", numbered(2))])
+        for name in ("windows", "sessions", "versions"):
+            store: Any = driver.store(name)
+            of = sl.Windowed("a", 5, 15), sl.Windowed("b", 5, 15)
+            found = map(store.headers, "ab" if name == "versions" else of)
+            assert [*found] == [(("id", b"2"),), ()]
+
+
+class PuttingAll(sl.Processor[str, str, str, str]):
+    """Puts what it gets into three stores."""
+
+    def process(self, record: sl.Record[str, str]) -> None:
+        key, value = record.key, record.value
+        self.context.store("windows").put(key, value, 5)
+        self.context.store("sessions").put(sl.Windowed(key, 5, 15), value)
+        self.context.store("versions").put(key, value, 5)
+
+
 def test_a_store_that_was_not_asked_to_keeps_none_and_says_so() -> None:
     app = sl.App("app")
-    app.stream("in", key=str, value=str).group_by_key().count(store="plain")
+    by_key = app.stream("in", key=str, value=str).group_by_key()
+    by_key.count(store="plain")
+    by_key.windowed_by(sl.session("1h")).count(store="sessions")
+    app.table("t", key=str, value=str, store=sl.Materialized("versions", history="1h"))
     with TopologyTestDriver(app) as driver:
         pipe(driver, "in", [("a", "x", numbered(1))])
-        store = driver.store("plain", sl.KeyValueStore[str, int])
         assert driver._parts[0].state.row_headers == {}
-        with pytest.raises(InvalidStateStoreError, match=r"Materialized\(headers=True\)"):
-            store.headers("a")
+        for name in ("plain", "sessions", "versions"):
+            store = driver.store(name)
+            with pytest.raises(InvalidStateStoreError, match=r"Materialized\(headers=True\)"):
+                store.headers(sl.Windowed("a", 0, 0) if name == "sessions" else "a")
 
 
 @pytest.mark.parametrize(
     "made",
     [
-        lambda app, by_key: by_key.windowed_by(sl.session("1m")).count(store=KEPT),
-        lambda app, by_key: by_key.windowed_by(sl.sliding("1m")).count(store=KEPT),
-        lambda app, by_key: app.global_table("g", key=str, value=str, store=KEPT),
-        lambda app, by_key: app.table(
-            "t", key=str, value=str, store=sl.Materialized("t", history="1h", headers=True)
+        lambda app, stream: app.global_table("g", key=str, value=str, store=KEPT),
+        lambda app, stream: stream.deduplicate("1m", store=KEPT),
+        lambda app, stream: stream.join(
+            stream, lambda one, two: one, within=sl.join_windows("1m"), value=str, store=KEPT
         ),
-        lambda app, by_key: by_key.count().suppress(sl.until_time_limit("1m"), store=KEPT),
+        lambda app, stream: (
+            stream.group_by_key().count().suppress(sl.until_time_limit("1m"), store=KEPT)
+        ),
     ],
 )
-def test_stores_with_several_records_in_a_row_are_refused(made: Callable[..., Any]) -> None:
+def test_stores_of_an_operators_own_records_are_refused(made: Callable[..., Any]) -> None:
     app = sl.App("app")
+    with pytest.raises(TopologyError, match="headers= is of one value"):
+        sl.window_store("w", size=1, retention=9, retain_duplicates=True, **HEADED)
     with pytest.raises(TopologyError, match="headers= is for rows by key"):
-        made(app, app.stream("in", key=str, value=str).group_by_key())
+        made(app, app.stream("in", key=str, value=str))
 
 
 def test_headers_go_where_their_rows_go(tmp_path: Path) -> None:
