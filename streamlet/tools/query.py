@@ -70,6 +70,12 @@ class QueryOptions:
             help="Last key, or last time in ms.",
         ),
     ] = None
+    from_key: Annotated[
+        str | None, typer.Option(metavar="K", help="Of windows and sessions: first key.")
+    ] = None
+    to_key: Annotated[
+        str | None, typer.Option(metavar="K", help="Of windows and sessions: last key.")
+    ] = None
     prefix: Annotated[str | None, typer.Option(metavar="P", help="What the keys begin with.")] = (
         None
     )
@@ -102,6 +108,8 @@ class QueryOptions:
             "key-format": self.key_format.value,
             "from": self.low,
             "to": self.high,
+            "from-key": self.from_key,
+            "to-key": self.to_key,
             "prefix": self.prefix,
             "reverse": "true" if self.reverse else None,
             "limit": str(self.limit) if paged else None,

@@ -21,13 +21,13 @@ LISTS = ("windows", "sessions", "versions")
 
 _KNOWN = frozenset(
     {"from", "to", "prefix", "reverse", "limit", "cursor", "as_of", "key-format", "partition"}
-    | {"newest", "at_least", "timeout", "max_staleness"}
+    | {"from-key", "to-key", "newest", "at_least", "timeout", "max_staleness"}
 )
 #: Parameters that mean nothing to a query, by what it reads: an answer would pass them over.
 _MEANINGLESS: dict[str, frozenset[str]] = {
-    "value": frozenset({"from", "to", "prefix", "reverse", "limit", "cursor"}),
+    "value": _KNOWN & {"from", "to", "from-key", "to-key", "prefix", "reverse", "limit", "cursor"},
     "entries": frozenset({"as_of"}),
-} | dict.fromkeys(LISTS, frozenset({"prefix", "as_of"}))
+} | dict.fromkeys(LISTS, frozenset({"from-key", "to-key", "prefix", "as_of"}))
 
 
 @attrs.frozen
@@ -35,7 +35,8 @@ class Asked:
     """A query as its address and its parameters have it, not yet compared with the store.
 
     ``what`` is ``value``, one of ``LISTS``, or ``entries`` of all keys; ``ends`` are ``from`` and
-    ``to`` as texts. ``named``: the client named the partition.
+    ``to`` as texts, ``key_ends`` the keys that windows and sessions are from and to. ``named``: the
+    client named the partition.
     """
 
     store: str
@@ -43,6 +44,7 @@ class Asked:
     key: str = ""
     form: str = "text"
     ends: tuple[str | None, str | None] = (None, None)
+    key_ends: tuple[str | None, str | None] = (None, None)
     prefix: str | None = None
     bounds: Bounds = attrs.field(factory=Bounds)
     as_of: int | None = None
@@ -80,6 +82,7 @@ class Asked:
             key or "",
             form,
             ends=(given.get("from"), given.get("to")),
+            key_ends=(given.get("from-key"), given.get("to-key")),
             prefix=given.get("prefix"),
             bounds=Bounds(
                 FEW_ENTRIES if limit is None else limit,
@@ -107,6 +110,8 @@ class Asked:
         found = {
             "from": self.ends[0],
             "to": self.ends[1],
+            "from-key": self.key_ends[0],
+            "to-key": self.key_ends[1],
             "prefix": self.prefix,
             "key-format": self.form if self.what == "entries" else "base64",
             "limit": None if self.what == "value" else str(self.bounds.limit),

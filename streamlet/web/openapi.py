@@ -29,7 +29,7 @@ def openapi() -> dict[str, Any]:
                     "listEntries",
                     "Entries of all keys: of keys in the order of their bytes, of windows by their "
                     "starts, of sessions by their ends.",
-                    [name, *_ENDS, _PREFIX, *paged, *_COMMON],
+                    [name, *_ENDS, *_KEY_ENDS, _PREFIX, *paged, *_COMMON],
                 )
             },
             "/stores/{name}/{key}": {
@@ -104,6 +104,14 @@ _ENDS = [
     _query("from", "The first key, or the first time in ms since the epoch.", _TEXT),
     _query("to", "The last one, inclusive.", _TEXT),
 ]
+_KEY_ENDS = [
+    _query("from-key", "Of windows and sessions: the first key; see key-format.", _TEXT),
+    _query(
+        "to-key",
+        "The last one, inclusive. With either, the last time of sessions is that of their starts.",
+        _TEXT,
+    ),
+]
 _TIMES = [
     _query("from", "The first time, ms since the epoch.", _WHOLE),
     _query("to", "The last one, inclusive.", _WHOLE),
@@ -138,7 +146,7 @@ _POSITION = {
 _STALENESS = {"type": "integer", "description": "Since when there may be later commits, ms."}
 _HEADERS = {
     "type": "array",
-    "description": "Those of the record that changed the row last, where the store keeps them.",
+    "description": "Those of the record that changed the entry last, where the store keeps them.",
     "items": {
         "type": "array",
         "description": "Name, and value in base64.",

@@ -104,24 +104,25 @@ class _OfKey:
         self._newest_only(store)
         value = store.get(self.key)
         if value is not None:
-            yield (), _headed(store, self.key, {"key": self.key, "value": value})
+            yield (), _headed(store, (self.key,), {"key": self.key, "value": value})
 
     def _timed_value(self, store: Any) -> Found:
         self._newest_only(store)
         found = store.get(self.key)
         if found is not None:
             entry = {"key": self.key, "value": found.value, "timestamp": _time(found.timestamp)}
-            yield (), _headed(store, self.key, entry)
+            yield (), _headed(store, (self.key,), entry)
 
     def _version(self, store: Any) -> Found:
         found = store.get(self.key, as_of=self.asked.as_of)
         if found is not None:
-            yield (), {"key": self.key, **_versioned(found)}
+            entry = {"key": self.key, **_versioned(found)}
+            yield (), _headed(store, (self.key, self.asked.as_of), entry)
 
     def _versions(self, store: Any) -> Found:
         found = store.get(self.key, *self.asked.times())
         for one in reversed([*found]) if self.asked.bounds.reverse else found:
-            yield (one.timestamp,), _versioned(one)
+            yield (one.timestamp,), _headed(store, (self.key, one.timestamp), _versioned(one))
 
     def _windows(self, store: Any) -> Found:
         first, last = self.asked.times()
@@ -133,7 +134,7 @@ class _OfKey:
         bounds = self.asked.bounds
         scan = store.backward_find_sessions if bounds.reverse else store.find_sessions
         for window, value in scan(self.key, *self.asked.times()):
-            yield (window.end, window.start), _windowed(window, value)
+            yield (window.end, window.start), _of_window(store, window, value)
 
     def _newest_only(self, store: Any) -> None:
         if self.asked.as_of is not None:
@@ -171,14 +172,13 @@ class _Entries:
             entry = {"key": key, "value": found.value if timed else found}
             if timed:
                 entry["timestamp"] = _time(found.timestamp)
-            yield (self._hex(key),), _headed(store, key, entry)
+            yield (self._hex(key),), _headed(store, (key,), entry)
 
     def _scanned(self, store: Any) -> Iterator[tuple[Any, Any]]:
         asked, bounds = self.asked, self.asked.bounds
-        low, high = (
-            None if text is None else key_of(self.serde, text, asked.form, name)
-            for name, text in zip(("from", "to"), asked.ends, strict=True)
-        )
+        if asked.key_ends != (None, None):
+            raise InvalidQueryError(f"from-key, to-key: from= and to= are keys of {store.name!r}")
+        low, high = self._keys(("from", "to"), asked.ends)
         if asked.prefix is not None:
             if low is not None or high is not None:
                 raise InvalidQueryError("prefix: neither from nor to goes with it")
@@ -201,39 +201,53 @@ class _Entries:
         rest = store.reverse_range(None, key) if reverse else store.range(key, None)
         return takewhile(lambda entry: key_bytes(entry[0]).startswith(raw), rest)
 
-    def _all_keys(self) -> None:
+    def _keys(
+        self, names: tuple[str, str], given: tuple[str | None, str | None]
+    ) -> tuple[Any, Any]:
+        """The keys that are given as the ends of a range; None is an open end."""
+        form = self.asked.form
+        first, last = (
+            None if text is None else key_of(self.serde, text, form, name)
+            for name, text in zip(names, given, strict=True)
+        )
+        return first, last
+
+    def _key_range(self) -> tuple[Any, Any]:
+        """The keys that windows or sessions are asked from and to."""
         if self.asked.prefix is not None:
-            raise InvalidQueryError("prefix: windows and sessions are found by times only")
+            raise InvalidQueryError("prefix: windows and sessions have times, from-key and to-key")
+        return self._keys(("from-key", "to-key"), self.asked.key_ends)
 
     def _windows(self, store: Any) -> Found:
-        self._all_keys()
+        low, high = self._key_range()
         bounds, (first, last) = self.asked.bounds, self.asked.times()
+        scan = store.backward_fetch if bounds.reverse else store.fetch
         after = bounds.after
         if after is None:
-            scan = store.backward_fetch_all if bounds.reverse else store.fetch_all
-            found = scan(first, last)
+            found = scan(low, high, first, last)
         else:
             start, key = _number(after), self._key_at(after)
-            if bounds.reverse:
-                same = store.backward_fetch(None, key, start, start)
-                rest = store.backward_fetch_all(first, start - 1)
-            else:
-                same = store.fetch(key, None, start, start)
-                rest = store.fetch_all(start + 1, last)
-            found = chain(same, rest)
+            keys = (low, key) if bounds.reverse else (key, high)
+            times = (first, start - 1) if bounds.reverse else (start + 1, last)
+            found = chain(scan(*keys, start, start), scan(low, high, *times))
         for window, value in found:
             place = window.start, self._hex(window.key), window.end
             yield place, _of_window(store, window, value)
 
     def _sessions(self, store: Any) -> Found:
-        self._all_keys()
+        keys = self._key_range()
+        by_key = keys != (None, None)  # the last time is that of a start, not of an end
         bounds, (first, last) = self.asked.bounds, self.asked.times()
         if bounds.after is not None:
             end = _number(bounds.after)
-            first, last = (first, end) if bounds.reverse else (end, last)
+            if not bounds.reverse:
+                first = end
+            elif not by_key:
+                last = end
         scan = store.backward_find_sessions if bounds.reverse else store.find_sessions
-        for window, value in scan(first, last):
-            yield (window.end, self._hex(window.key), window.start), _windowed(window, value)
+        for window, value in scan(*keys, first, last) if by_key else scan(first, last):
+            place = window.end, self._hex(window.key), window.start
+            yield place, _of_window(store, window, value)
 
     def _hex(self, key: Any) -> str:
         return self.of.key_bytes(key).hex()
@@ -273,19 +287,16 @@ def _time(timestamp: int) -> int | None:
     return None if timestamp == NO_TIME else timestamp
 
 
-def _windowed(window: Windowed[Any], value: Any) -> dict[str, Any]:
-    return {"key": window.key, "start": window.start, "end": window.end, "value": value}
-
-
 def _of_window(store: Any, window: Windowed[Any], value: Any) -> dict[str, Any]:
-    """A window with the time of its value."""
-    entry = {**_windowed(window, value), "timestamp": store.timestamp(window)}
-    return _headed(store, window, entry)
+    """A window or a session with the time of its value."""
+    entry: dict[str, Any] = {"key": window.key, "start": window.start, "end": window.end}
+    entry |= {"value": value, "timestamp": store.timestamp(window)}
+    return _headed(store, (window,), entry)
 
 
-def _headed(store: Any, key: Any, entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry with the headers of its row, where the store keeps some."""
-    return {**entry, "headers": store.headers(key)} if store.keeps_headers else entry
+def _headed(store: Any, of: tuple[Any, ...], entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry with the headers ``of`` its row, where the store keeps some."""
+    return {**entry, "headers": store.headers(*of)} if store.keeps_headers else entry
 
 
 def _versioned(one: Any) -> dict[str, Any]:

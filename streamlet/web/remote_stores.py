@@ -19,7 +19,6 @@ from streamlet.kafka.ports import Headers
 from streamlet.queries.position import Position
 from streamlet.serdes import serde
 from streamlet.serdes.windowed import Windowed
-from streamlet.state.query_errors import InvalidQueryError
 from streamlet.state.rows import NO_TIME
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.web.client import RemoteReads, key_text
@@ -57,11 +56,13 @@ class _Remote(StoreView):
     def _windows(self, found: Iterator[dict[str, Any]]) -> Iterator[tuple[Windowed[Any], Any]]:
         return ((self._window(entry), self._reads.value_of(entry)) for entry in found)
 
-    def _no_key_ranges(self) -> InvalidQueryError:
-        return InvalidQueryError(
-            f"store {self.name}: over HTTP there are reads of one key or of all keys, not of a "
-            "range of keys"
-        )
+    def _between(
+        self, ends: dict[str, Any], *, reverse: bool, **more: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Entries of a range of keys, whose ends are parameters; None is an open one."""
+        given = {name: key_text(key) for name, key in ends.items() if key is not None}
+        form = "base64" if any(isinstance(key, bytes) for key in ends.values()) else "json"
+        return self._reads.entries(form, **given, **more, reverse=reverse)
 
 
 class _RemoteEntries(_Remote):
@@ -99,12 +100,7 @@ class _RemoteEntries(_Remote):
         return sum(1 for _ in self.range())
 
     def _ranged(self, low: Any, high: Any, *, reverse: bool) -> Iterator[Any]:
-        ends = {"from": low, "to": high}
-        given: dict[str, Any] = {
-            name: key_text(key) for name, key in ends.items() if key is not None
-        }
-        form = "base64" if any(isinstance(key, bytes) for key in ends.values()) else "json"
-        return self._entries(self._reads.entries(form, **given, reverse=reverse))
+        return self._entries(self._between({"from": low, "to": high}, reverse=reverse))
 
     def _entries(self, found: Iterator[dict[str, Any]]) -> Iterator[tuple[Any, Any]]:
         return ((self._reads.key_of(entry), self._entry_of(entry)) for entry in found)
@@ -139,6 +135,14 @@ class RemoteVersionedStore(_Remote, VersionedKeyValueStore[Any, Any]):
         found = self._reads.one(key, as_of=times[0] if times else None)
         return None if found is None else self._version(found)
 
+    def headers(self, key: Any, as_of: int | None = None) -> Headers:
+        """The headers of the record that put the newest version, or the one of a time."""
+        if as_of is None:
+            return self._reads.headers_of(self._reads.one(key))
+        found = next(self._reads.listed(key, "versions", **{"from": as_of, "limit": 1}), None)
+        began = found is not None and found["timestamp"] <= as_of
+        return self._reads.headers_of(found if began else None)
+
     def _version(self, entry: dict[str, Any]) -> VersionedRecord[Any]:
         return VersionedRecord(self._reads.value_of(entry), entry["timestamp"], entry["valid_to"])
 
@@ -168,16 +172,16 @@ class RemoteWindowStore(_Remote, WindowStore[Any, Any]):
         return next(self._reads.listed(window.key, "windows", **ends), None)
 
     def fetch(self, key: Any, *more: Any) -> Any:
-        """The value of one window, or the windows of a key."""
+        """The value of one window, or the windows of a key or of a range of keys."""
         if len(more) == 1:
             found = self._reads.listed(key, "windows", **{"from": more[0], "to": more[0]})
             values = [self._reads.value_of(entry) for entry in found]
             return values[-1] if values else None
-        return self._of_one(key, more, reverse=False)
+        return self._fetched(key, more, reverse=False)
 
     def backward_fetch(self, key: Any, *more: Any) -> Any:
-        """The windows of a key, the last one first."""
-        return self._of_one(key, more, reverse=True)
+        """The windows of a key or of a range of keys, the last one first."""
+        return self._fetched(key, more, reverse=True)
 
     def fetch_all(
         self, first: int | None = None, last: int | None = None
@@ -193,11 +197,15 @@ class RemoteWindowStore(_Remote, WindowStore[Any, Any]):
         ends: dict[str, Any] = {"from": first, "to": last}
         return self._windows(self._reads.entries(**ends, reverse=True))
 
-    def _of_one(self, key: Any, times: tuple[Any, ...], *, reverse: bool) -> Any:
-        if len(times) != 2:
-            raise self._no_key_ranges()
-        ends = {"from": times[0], "to": times[1]}
-        found = self._reads.listed(key, "windows", **ends, reverse=reverse)
+    def _fetched(self, key: Any, more: tuple[Any, ...], *, reverse: bool) -> Any:
+        if len(more) not in (2, 3):
+            raise TypeError(f"store {self.name}: fetch takes a key or two, and times behind them")
+        *last_key, first, last = more
+        times = {"from": first, "to": last}
+        if last_key:
+            keys = {"from-key": key, "to-key": last_key[0]}
+            return self._windows(self._between(keys, **times, reverse=reverse))
+        found = self._reads.listed(key, "windows", **times, reverse=reverse)
         return ((entry["start"], self._reads.value_of(entry)) for entry in found)
 
 
@@ -214,12 +222,26 @@ class RemoteSessionStore(_Remote, SessionStore[Any, Any]):
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:
         """The value of a session with this start and end, or None."""
-        found = self._reads.listed(key, "sessions", **{"from": end, "to": start})
-        values = (self._reads.value_of(one) for one in found if _is(one, start, end))
-        return next(values, None)
+        found = self._one(Windowed(key, start, end))
+        return None if found is None else self._reads.value_of(found)
+
+    def timestamp(self, session: Windowed[Any]) -> int | None:
+        """The time of a session's value, ms since the epoch: its end; None if there is none."""
+        found = self._one(session)
+        return None if found is None else found["timestamp"]
+
+    def headers(self, session: Windowed[Any]) -> Headers:
+        """The headers of the record that changed a session last."""
+        return self._reads.headers_of(self._one(session))
+
+    def _one(self, session: Windowed[Any]) -> dict[str, Any] | None:
+        bounds = session.start, session.end
+        ends = {"from": session.end, "to": session.start}
+        found = self._reads.listed(session.key, "sessions", **ends)
+        return next((one for one in found if (one["start"], one["end"]) == bounds), None)
 
     def find_sessions(self, key: Any, *more: Any) -> Any:
-        """The sessions of a key, or of all keys by their ends."""
+        """The sessions of a key, of a range of keys, or of all keys by their ends."""
         return self._sessions_of(key, more, reverse=False)
 
     def backward_find_sessions(self, key: Any, *more: Any) -> Any:
@@ -227,11 +249,11 @@ class RemoteSessionStore(_Remote, SessionStore[Any, Any]):
         return self._sessions_of(key, more, reverse=True)
 
     def fetch(self, key: Any, *more: Any) -> Any:
-        """The sessions of a key."""
+        """The sessions of a key or of a range of keys."""
         return self._sessions_of(key, (*more, None, None), reverse=False)
 
     def backward_fetch(self, key: Any, *more: Any) -> Any:
-        """The sessions of a key, the last one first."""
+        """The sessions of a key or of a range of keys, the last one first."""
         return self._sessions_of(key, (*more, None, None), reverse=True)
 
     def all(self) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -246,14 +268,17 @@ class RemoteSessionStore(_Remote, SessionStore[Any, Any]):
         if len(more) == 1:
             ends: dict[str, Any] = {"from": key, "to": more[0]}
             return self._windows(self._reads.entries(**ends, reverse=reverse))
-        if len(more) != 2:
-            raise self._no_key_ranges()
-        ends = {"from": more[0], "to": more[1]}
-        return self._windows(self._reads.listed(key, "sessions", **ends, reverse=reverse))
-
-
-def _is(entry: dict[str, Any], start: int, end: int) -> bool:
-    return (entry["start"], entry["end"]) == (start, end)
+        if len(more) not in (2, 3):
+            raise TypeError(f"store {self.name}: sessions are found by a key or two, and times")
+        *last_key, earliest_end, latest_start = more
+        times = {"from": earliest_end, "to": latest_start}
+        if not last_key:
+            return self._windows(self._reads.listed(key, "sessions", **times, reverse=reverse))
+        if (key, *last_key) == (None, None):  # of all keys the last time is that of an end
+            every = self._windows(self._reads.entries(**{"from": earliest_end}, reverse=reverse))
+            return (one for one in every if latest_start is None or one[0].start <= latest_start)
+        keys = {"from-key": key, "to-key": last_key[0]}
+        return self._windows(self._between(keys, **times, reverse=reverse))
 
 
 #: The class of each kind of store.

@@ -90,6 +90,9 @@ def test_a_key_has_its_windows(made: Serving, url: str) -> None:
     windows = made.store("windows", timeout_ms=60_000).fetch("k1", None, None)
     page = found(url, "windows", "k1", "--list", "windows", "--limit", "1000")
     assert [(one["start"], one["value"]) for one in page["entries"]] == [*windows]
+    of_range = made.store("windows", timeout_ms=60_000).fetch("k1", "k2", None, None)
+    page = found(url, "windows", "--from-key", "k1", "--to-key", "k2", "--limit", "1000")
+    assert [one["key"] for one in page["entries"]] == [window.key for window, _ in of_range]
 
 
 def test_it_says_what_is_wrong(url: str) -> None:

@@ -58,6 +58,8 @@ READS: dict[tuple[str, Any], list[tuple[Any, ...]]] = {
         ("fetch", "k1", None, None),
         ("backward_fetch", "k1", None, 1_577_837_100_000),
         ("fetch", "k1", 1_577_836_900_000),
+        ("fetch", "k1", "k3", None, 1_577_837_100_000),
+        ("backward_fetch", None, "k2", 1_577_837_000_000, None),
         ("fetch_all", 1_577_837_000_000, None),
         ("backward_all",),
     ],
@@ -66,6 +68,9 @@ READS: dict[tuple[str, Any], list[tuple[Any, ...]]] = {
         ("backward_fetch", "k1"),
         ("find_sessions", "k1", None, 1_577_837_060_000),
         ("find_sessions", 1_577_837_030_000, None),
+        ("find_sessions", "k2", None, None, 1_577_837_060_000),
+        ("backward_find_sessions", None, None, 1_577_837_030_000, 1_577_837_060_000),
+        ("fetch", "k1", "k2"),
         ("backward_all",),
     ],
     ("versions", sl.VersionedKeyValueStore): [
@@ -98,59 +103,98 @@ def test_single_windows_and_sessions_are_found(made: Serving, client: Any) -> No
     sessions = client.store("sessions", sl.SessionStore[str, int])
     session, value = next(sessions.all())
     assert sessions.fetch_session(*session) == value == sessions.get(session)
+    for of in (sessions, made.store("sessions", sl.SessionStore, timeout_ms=60_000)):
+        assert of.timestamp(session) == session.end
+        assert of.timestamp(session._replace(end=session.end + 1)) is None
 
 
-def test_the_headers_of_rows_are_in_all_answers() -> None:
-    """Of keys and windows, in the process, over HTTP and by the client; names are only text."""
+HEADS = [("id", b"7"), ("</script>\u202e", b"\xff\0"), ("none", None), ("traceparent", b"t")]
+#: Those that rows keep, of a window, of a sliding window and of a session of the one record.
+WHOLE, HOUR = tuple(HEADS[:3]), sl.Windowed("a", 0, 3_600_000)
+SECOND, VISIT = sl.Windowed("a", 0, 1_000), sl.Windowed("a", 1_000, 1_000)
+
+
+@pytest.fixture(scope="module")
+def headed() -> Iterator[Serving]:
+    """Stores of each kind that keep headers: of a record with some, and of one without."""
     app = sl.App("headed")
-    stream = app.stream("in", key=str, value=int).group_by_key()
+    records = app.stream("in", key=str, value=int)
+    stream = records.group_by_key()
     stream.count(store=sl.Materialized("counts", headers=True))
     hours = stream.windowed_by(sl.tumbling("1h"))
     hours.count(store=sl.Materialized("hours", headers=True))
+    slid = stream.windowed_by(sl.sliding("1s"))
+    slid.count(store=sl.Materialized("slid", headers=True))
+    visits = stream.windowed_by(sl.session("1m"))
+    visits.count(store=sl.Materialized("visits", headers=True))
+    records.to_table(store=sl.Materialized("past", history="1h", headers=True))
     stream.count(store="plain")
-    heads = [("id", b"7"), ("</script>\u202e", b"\xff\0"), ("none", None), ("traceparent", b"t")]
+    app.global_table("names", key=str, value=str, store="names")
     made = serving(app, {"in": 3})
     with made.driver:
-        made.driver.pipe_input("in", "a", 1, 1_000, headers=heads)
+        made.driver.pipe_input("in", "a", 1, 1_000, headers=HEADS)
         made.driver.pipe_input("in", "b", 1, 1_000)
         made.serve()
-        whole, window = tuple(heads[:3]), sl.Windowed("a", 0, 3_600_000)
-        with server_of(made.served) as server:
-            shown = [["id", "Nw=="], [heads[1][0], "/wA="], ["none", None]]
-            assert get(server, "/stores/counts/a").found["headers"] == shown
-            for path in ("/stores/counts", "/stores/hours"):
-                entries = get(server, path).found["entries"]
-                assert [one["headers"] for one in entries] == [shown, []]
-            (hour,) = get(server, "/stores/hours/a/windows").found["entries"]
-            assert hour["headers"] == shown
-            assert "headers" not in get(server, "/stores/plain/a").found
-            client = sl.connect(server.url)
-            for of in (client.store, partial(made.store, timeout_ms=60_000)):
-                counts = of("counts", sl.KeyValueStore[str, int])
-                assert [counts.headers(key) for key in "abx"] == [whole, (), ()]
-                hours = of("hours", sl.WindowStore[str, int])
-                assert (hours.headers(window), hours.timestamp(window)) == (whole, 1_000)
-                assert hours.headers(sl.Windowed("a", 3_600_000, 7_200_000)) == ()
-                with pytest.raises(InvalidStateStoreError, match="headers=True"):
-                    of("plain", sl.KeyValueStore[str, int]).headers("a")
+        yield made
 
-        def answered(store: str, query: Query[Any]) -> list[Any]:
-            reads = made.local(store, query.kind, timeout_ms=60_000)
-            if query.partition_key is None:
-                return [one for number in range(3) for one in reads.ask(number, query.read).result]
-            found = reads.ask(reads.places(query.partition_key).partitions[0], query.read).result
-            return [found] if isinstance(found, sl.Record | None) else [*found]
 
-        record, hour = sl.Record("a", 1, 1_000, whole), sl.Record(window, 1, 1_000, whole)
-        assert answered("counts", sl.TimestampedKeyWithHeadersQuery("a")) == [record]
-        assert answered("counts", sl.TimestampedKeyWithHeadersQuery("x")) == [None]
-        for down in (False, True):
-            every = sl.TimestampedRangeWithHeadersQuery(None, "a", descending=down)
-            assert answered("counts", every) == [record]
-        assert answered("hours", sl.TimestampedWindowKeyWithHeadersQuery("a")) == [hour]
-        assert hour in answered("hours", sl.TimestampedWindowRangeWithHeadersQuery())
-        with pytest.raises(InvalidStateStoreError, match="headers=True"):
-            answered("plain", sl.TimestampedRangeWithHeadersQuery())
+def test_the_headers_of_rows_are_in_all_answers(headed: Serving) -> None:
+    """In the process, over HTTP and by the client, of each kind of store; names are only text."""
+    with server_of(headed.served) as server:
+        shown = [["id", "Nw=="], [HEADS[1][0], "/wA="], ["none", None]]
+        assert get(server, "/stores/counts/a").found["headers"] == shown
+        for path in ("counts", "hours", "slid", "visits"):
+            entries = get(server, f"/stores/{path}").found["entries"]
+            assert [one["headers"] for one in entries] == [shown, []]
+            assert [one["timestamp"] for one in entries] == [1_000, 1_000]
+        for path in ("hours/a/windows", "slid/a/windows", "visits/a/sessions", "past/a/versions"):
+            (one,) = get(server, f"/stores/{path}").found["entries"]
+            assert (one["headers"], one["timestamp"]) == (shown, 1_000)
+        for at in ({}, {"as_of": 1_000}):
+            assert get(server, "/stores/past/a", **at).found["headers"] == shown
+        assert "headers" not in get(server, "/stores/plain/a").found
+        client = sl.connect(server.url)
+        for of in (client.store, partial(headed.store, timeout_ms=60_000)):
+            counts = of("counts", sl.KeyValueStore[str, int])
+            assert [counts.headers(key) for key in "abx"] == [WHOLE, (), ()]
+            hours = of("hours", sl.WindowStore[str, int])
+            assert (hours.headers(HOUR), hours.timestamp(HOUR)) == (WHOLE, 1_000)
+            assert hours.headers(sl.Windowed("a", 3_600_000, 7_200_000)) == ()
+            slid = of("slid", sl.WindowStore[str, int])
+            assert (slid.headers(SECOND), slid.timestamp(SECOND)) == (WHOLE, 1_000)
+            visits = of("visits", sl.SessionStore[str, int])
+            assert (visits.headers(VISIT), visits.timestamp(VISIT)) == (WHOLE, 1_000)
+            assert visits.headers(sl.Windowed("a", 0, 1_000)) == ()
+            past = of("past", sl.VersionedKeyValueStore[str, int])
+            assert [past.headers("a", at) for at in (None, 1_000, 999)] == [WHOLE, WHOLE, ()]
+            with pytest.raises(InvalidStateStoreError, match="headers=True"):
+                of("plain", sl.KeyValueStore[str, int]).headers("a")
+            with pytest.raises(InvalidStateStoreError, match="is of a global table"):
+                of("names").headers("a")
+
+
+def test_queries_of_rows_with_headers_give_records(headed: Serving) -> None:
+    def answered(store: str, query: Query[Any]) -> list[Any]:
+        reads = headed.local(store, query.kind, timeout_ms=60_000)
+        if query.partition_key is None:
+            return [one for number in range(3) for one in reads.ask(number, query.read).result]
+        found = reads.ask(reads.places(query.partition_key).partitions[0], query.read).result
+        return [found] if isinstance(found, sl.Record | None) else [*found]
+
+    record, hour = sl.Record("a", 1, 1_000, WHOLE), sl.Record(HOUR, 1, 1_000, WHOLE)
+    assert answered("counts", sl.TimestampedKeyWithHeadersQuery("a")) == [record]
+    assert answered("counts", sl.TimestampedKeyWithHeadersQuery("x")) == [None]
+    for down in (False, True):
+        every = sl.TimestampedRangeWithHeadersQuery(None, "a", descending=down)
+        assert answered("counts", every) == [record]
+    assert answered("hours", sl.TimestampedWindowKeyWithHeadersQuery("a")) == [hour]
+    assert hour in answered("hours", sl.TimestampedWindowRangeWithHeadersQuery())
+    of_visits = sl.TimestampedSessionKeyWithHeadersQuery("a")
+    assert answered("visits", of_visits) == [sl.Record(VISIT, 1, 1_000, WHOLE)]
+    of_times = [sl.VersionedKeyWithHeadersQuery("a", at) for at in (None, 999)]
+    assert [answered("past", one) for one in of_times] == [[record], [None]]
+    with pytest.raises(InvalidStateStoreError, match="headers=True"):
+        answered("plain", sl.TimestampedRangeWithHeadersQuery())
 
 
 def test_it_says_what_it_cannot_do(client: Any) -> None:
@@ -163,8 +207,8 @@ def test_it_says_what_it_cannot_do(client: Any) -> None:
         counts.get(None)
     with pytest.raises(UnknownStateStoreError):
         client.store("nowhere").get("k1")
-    with pytest.raises(InvalidQueryError, match="range of keys"):
-        client.store("windowed", sl.WindowStore).fetch("a", "b", None, None)
+    with pytest.raises(TypeError, match="a key or two"):
+        client.store("windowed", sl.WindowStore).fetch("a", "b", None, None, None)
     with pytest.raises(TypeError, match="no queries over HTTP"):
         client.store("counts", int)
     with pytest.raises(InvalidQueryError):

@@ -98,6 +98,33 @@ def test_ranges_and_prefixes_are_those_of_the_store(made: Serving, server: Any) 
         assert [(entry["key"], entry["value"]) for entry in paged] == whole
 
 
+@pytest.mark.parametrize(
+    ("store", "there", "back"),
+    [
+        ("windows", "fetch", "backward_fetch"),
+        ("windowed", "fetch", "backward_fetch"),
+        ("sessions", "find_sessions", "backward_find_sessions"),
+    ],
+)
+def test_ranges_of_keys_and_times_are_those_of_the_store(
+    made: Serving, server: Any, store: str, there: str, back: str
+) -> None:
+    face = made.store(store, timeout_ms=60_000)
+    times = sorted(window.start for window, _ in face.range())
+    first, last = times[len(times) // 4], times[-len(times) // 4]
+    for keys, how in ((("k2", "k31"), there), ((None, "k2"), back), (("k3", None), there)):
+        whole = _entries(store, face, how, *keys, first, last)
+        ends = dict(zip(("from-key", "to-key"), keys, strict=True)) | {"from": first, "to": last}
+        given = {name: end for name, end in ends.items() if end is not None}
+        paged = _pages(
+            server, f"/stores/{store}", limit=3, reverse=str(how == back).lower(), **given
+        )
+        for entry in paged:
+            entry.pop("timestamp")
+        assert paged == whole
+        assert len(whole) > 3
+
+
 def test_a_key_has_its_value_its_windows_its_sessions_and_its_versions(
     made: Serving, server: Any
 ) -> None:
@@ -110,6 +137,7 @@ def test_a_key_has_its_value_its_windows_its_sessions_and_its_versions(
         assert [(one["start"], one["value"]) for one in windows] == [*found]
         sessions = _pages(server, key_path("sessions", key, "sessions"), limit=2, reverse="true")
         whole = made.store("sessions", timeout_ms=60_000)
+        assert [one.pop("timestamp") for one in sessions] == [one["end"] for one in sessions]
         assert sessions == _entries("sessions", whole, "backward_fetch", key)
         versions = _pages(server, key_path("versions", key, "versions"), limit=2)
         old = versions[0]
@@ -155,6 +183,8 @@ FAR = packed(b'[[9223372036854775808,"6b",1],1]')
         ("/stores/counts/k1", {"as_of": 5}, 400, "InvalidQueryError"),
         ("/stores/counts/k1", {"prefix": "k"}, 400, "InvalidQueryError"),
         ("/stores/counts", {"as_of": 5}, 400, "InvalidQueryError"),
+        ("/stores/counts", {"to-key": "k"}, 400, "InvalidQueryError"),
+        ("/stores/windows", {"from-key": "1", "key-format": "json"}, 400, "InvalidQueryError"),
         ("/stores/windows", {"prefix": "k"}, 400, "InvalidQueryError"),
         ("/stores/windows/k1/windows", {"prefix": "k"}, 400, "InvalidQueryError"),
         ("/stores/sessions", {"prefix": "k"}, 400, "InvalidQueryError"),
