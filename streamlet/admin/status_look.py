@@ -21,11 +21,29 @@ from streamlet.assignor.validate import validate
 from streamlet.assignor.values import Violation
 from streamlet.control.view import ControlView
 from streamlet.errors import TimedOutError
+from streamlet.kafka.ports import TopicInfo
 from streamlet.types import TopicPartition
 
 #: How long a group that rebalances is waited for: to be read at all, and to be checked.
 _SETTLE_MS = 2_000
 _SETTLE_CHECK_MS = 15_000
+
+
+@attrs.frozen
+class StatusReading:
+    """The status document of an application, with what it was made of.
+
+    Attributes:
+        status: the document.
+        seen: committed positions and ends.
+        control: what the members say.
+        topics: all topics of the cluster.
+    """
+
+    status: dict[str, Any]
+    seen: Observation
+    control: ControlView
+    topics: Mapping[str, TopicInfo]
 
 
 @attrs.frozen
@@ -50,7 +68,11 @@ class StatusLook:
     settle_ms: int = _SETTLE_MS
 
     def now(self) -> dict[str, Any]:
-        """The status document.
+        """The status document; raises as ``read``."""
+        return self.read().status
+
+    def read(self) -> StatusReading:
+        """The status document, with what it was made of.
 
         Raises:
             NotFoundError: no such application.
@@ -61,10 +83,11 @@ class StatusLook:
         violations = []
         if self.check and live.stable:
             violations = self._violations(live) + self._lasting(CurrentGroup(live, control))
-        seen = self._seen(control)
+        topics = self.window.admin.topics()
+        seen = self._seen(control, topics)
         inputs = reported_inputs(live, control)
         known = inputs is not None or not live.members
-        unread = self._unread(inputs, seen, control) if known else {}
+        unread = self._unread(inputs, seen, control, topics) if known else {}
         if self.check and live.stable:
             violations += unread_violations(unread)
         found = document(live, seen.lag(), violations, control, unread)
@@ -73,7 +96,7 @@ class StatusLook:
             members = loads(CurrentGroup(live, control))
             advice = advise(self.history, members, len(tasks(live))).to_dict()
             found["advice"] = advice | {"unread": sum(unread.values())}
-        return found
+        return StatusReading(found, seen, control, topics)
 
     def _settled(self) -> GroupSnapshot:
         """The group once it is stable or empty; as it is when that takes too long."""
@@ -104,10 +127,14 @@ class StatusLook:
         return [one for one in found if (one.rule, one.tasks, one.members) in kept]
 
     def _unread(
-        self, inputs: Mapping[str, int] | None, seen: Observation, control: ControlView
+        self,
+        inputs: Mapping[str, int] | None,
+        seen: Observation,
+        control: ControlView,
+        topics: Mapping[str, TopicInfo],
     ) -> dict[TopicPartition, int]:
         """The input partitions that no task reads, with the records that each holds."""
-        unread = unread_partitions(self.window.admin.topics(), seen.committed, inputs)
+        unread = unread_partitions(topics, seen.committed, inputs)
         if not unread:
             return {}
         starts, ends = self.window.admin.start_offsets(unread), self._ends(unread, control)
@@ -123,10 +150,10 @@ class StatusLook:
 
     def observe(self) -> Observation:
         """Commit and end of every partition the application has committed."""
-        return self._seen(self.reports())
+        return self._seen(self.reports(), self.window.admin.topics())
 
-    def _seen(self, control: ControlView) -> Observation:
-        committed = self.window.committed()
+    def _seen(self, control: ControlView, topics: Mapping[str, TopicInfo]) -> Observation:
+        committed = self.window.committed(topics)
         ends = self._ends(sorted(committed), control) if committed else {}
         offsets = {tp: one.offset for tp, one in committed.items()}
         return Observation(self.window.clock.now_ms(), offsets, ends)

@@ -7,7 +7,7 @@ does not need are not opened, and all are closed with the window.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -24,7 +24,7 @@ from streamlet.control.view import ControlView
 from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.messages import Committed, OffsetFetch, OffsetFetchAnswer
 from streamlet.errors import BrokerError, MissingRightError, NoSuchGroupError, NotFoundError
-from streamlet.kafka.ports import Admin, RecordSource
+from streamlet.kafka.ports import Admin, RecordSource, TopicInfo
 from streamlet.rebalance.custom_assignor import CustomAssignor
 from streamlet.rebalance.leader import Assignor
 from streamlet.rebalance.protocol import rules_from
@@ -188,15 +188,19 @@ class GroupWindow(Closing):
         """The group as it is now, and what its members say."""
         return CurrentGroup(self.group(), self.reports())
 
-    def committed(self) -> dict[TopicPartition, Committed]:
+    def committed(
+        self, topics: Mapping[str, TopicInfo] | None = None
+    ) -> dict[TopicPartition, Committed]:
         """Every position the application has committed, of whatever partition there is.
+
+        ``topics`` are all that there are, where the caller knows them.
 
         Raises:
             BrokerError: the coordinator does not answer or will not tell.
         """
         everything = [
             TopicPartition(topic.name, partition)
-            for topic in self.admin.topics().values()
+            for topic in (self.admin.topics() if topics is None else topics).values()
             if not topic.internal
             for partition in range(topic.partitions)
         ]

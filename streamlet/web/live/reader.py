@@ -8,7 +8,6 @@ says when to ask again.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -75,24 +74,18 @@ class LiveLook:
             NotFoundError: no such application.
             BrokerError: a broker does not answer, or will not tell.
         """
-        window, history = self.look.window, self.look.history
-        assert history is not None
-        status = self.look.now()
-        status.pop("advice", None)  # it needs minutes, which the history does not have
-        seen = history.pop()
-        history.clear()
-        view = self.look.reports()
-        topology = self.topology
+        window, found = self.look.window, self.look.read()
+        seen, view, topology = found.seen, found.control, self.topology
         if topology is None and view.description is not None:
             topology = DescribedTopology.of(view.description.topology)
         topics = set(self.letters or ())
         if topology is not None:
             topics |= topology.counted_topics
-        partitions = _partitions(window.admin.topics(), sorted(topics))
+        partitions = _partitions(found.topics, sorted(topics))
         ends = self._ends(partitions, seen.ends, view.read_committed)
         self._measure(window.transport, partitions)
         return LiveReading(
-            *(window.clock.wall_ms(), status, seen, view, topology),
+            *(window.clock.wall_ms(), found.status, seen, view, topology),
             *(dict(self._starts), ends, dict(self._sizes), self.letters),
         )
 
@@ -138,10 +131,10 @@ def period_ms(took_ms: int, fresh_ms: int = FRESH_MS) -> int:
 
 def live_status(look: StatusLook) -> StatusLook:
     """The same look with what the page needs: it shows rebalances, and waits for none."""
-    return attrs.evolve(look, history=deque(), settle_ms=0)
+    return attrs.evolve(look, history=None, settle_ms=0)
 
 
-def _partitions(there: dict[str, TopicInfo], topics: Sequence[str]) -> list[TopicPartition]:
+def _partitions(there: Mapping[str, TopicInfo], topics: Sequence[str]) -> list[TopicPartition]:
     return [
         TopicPartition(topic, number)
         for topic in topics
