@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import webbrowser
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +40,8 @@ def ui(
     it; it searches in stores if an instance serves queries (streamlet run --http-port). It is
     served to this machine only. Where http.token is set the browser asks for it.
 
-    With module:attribute dead letters are counted, too.
+    With module:attribute dead letters are counted, too. The page also plays scenario files, as
+    streamlet simulate does, in a process of its own: no application has anything to do with it.
     """
     letters = _letters(app)
     about = scaled(common, app)
@@ -52,6 +54,7 @@ def ui(
     from streamlet.clock import SystemClock
     from streamlet.hosting.live import live_look
     from streamlet.web.live.reader import LiveReader
+    from streamlet.web.live.simulations import Simulations
 
     settings = attrs.evolve(
         about.settings,
@@ -63,8 +66,9 @@ def ui(
     )
     clock = SystemClock()
     with (
-        LiveReader(partial(live_look, about, None, letters), clock) as live,
-        LivePageServer(live, _Instances(common, app).ask, settings, clock) as server,
+        LiveReader(partial(live_look, about, None, letters), clock, simulator=True) as live,
+        Simulations((sys.executable, "-m", "streamlet", "simulate")) as player,
+        LivePageServer(live, _Instances(common, app).ask, player, settings, clock) as server,
         GracefulStop() as stop,
     ):
         common.output.answer({"url": server.url}, f"{about.name} is shown on {server.url}")

@@ -112,9 +112,13 @@ class Requests:
                 right = same and kind.lower() == "bearer"
             if not right:
                 raise UnauthorizedError("expected the header Authorization: Bearer TOKEN")
+        self.check_method(request)
+        return proven
+
+    def check_method(self, request: web.BaseRequest) -> None:
+        """Refuse what is no query, by ``InvalidQueryError``."""
         if request.method not in ("GET", "HEAD"):
             raise InvalidQueryError(f"queries are GET, not {request.method[:20]}")
-        return proven
 
     def _is_local(self, host: str) -> bool:
         """True if a Host header names this machine: other names are of pages that rebind theirs."""

@@ -17,6 +17,7 @@ FILES = {
     "page.js": "text/javascript",
     "graph.js": "text/javascript",
     "stores.js": "text/javascript",
+    "simulator.js": "text/javascript",
     "elements.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
@@ -55,6 +56,12 @@ async def _document(feed: LiveFeed) -> HttpAnswer:
             return HttpAnswer(200, found)
         await asyncio.sleep(_LOOK_S)
     raise StreamsNotStartedError("the application is being read for the first time; ask again")
+
+
+def playback(page: bytes) -> HttpAnswer:
+    """The answer with a page that plays a simulation, whose own policy allows what is in it."""
+    own = {name: text for name, text in _HEADERS.items() if name != "Content-Security-Policy"}
+    return HttpAnswer(200, page, own, "text/html")
 
 
 @cache

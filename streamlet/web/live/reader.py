@@ -150,6 +150,7 @@ class LiveReader(Closing):
         opened: opens what reads the application, for as long as pages ask.
         clock: the time.
         fresh_ms: how old what a page shows may become.
+        simulator: whether the server of the page plays scenarios.
     """
 
     def __init__(
@@ -157,8 +158,11 @@ class LiveReader(Closing):
         opened: Callable[[], AbstractContextManager[LiveLook]],
         clock: Clock,
         fresh_ms: int = FRESH_MS,
+        *,
+        simulator: bool = False,
     ) -> None:
         self._opened, self._clock, self._fresh_ms = opened, clock, fresh_ms
+        self._simulator = simulator
         self._document = LiveDocument()
         self._closing, self._asked = threading.Event(), threading.Event()
         self._asked_ms = 0
@@ -184,7 +188,8 @@ class LiveReader(Closing):
             return None
         now_ms = self._clock.now_ms()  # the document may have come meanwhile
         document, read_ms, due_ms = found or (b"null", now_ms, now_ms + self._fresh_ms)
-        return answer_json(document, now_ms - read_ms, max(0, due_ms - now_ms), problem)
+        facts = {"problem": problem, "simulator": self._simulator}
+        return answer_json(document, now_ms - read_ms, max(0, due_ms - now_ms), facts)
 
     def close(self) -> None:
         """End the thread, without waiting for a broker that does not answer."""
@@ -244,7 +249,10 @@ def document_json(document: dict[str, Any]) -> bytes:
     return msgspec.json.encode(document)
 
 
-def answer_json(document: bytes, age_ms: int, next_ms: int, problem: str | None) -> bytes:
-    """The answer to a page; ``next_ms`` is in how long the next document is due."""
-    found = {"age_ms": age_ms, "next_ms": next_ms, "problem": problem}
+def answer_json(document: bytes, age_ms: int, next_ms: int, facts: Mapping[str, Any]) -> bytes:
+    """The answer to a page; ``next_ms`` is in how long the next document is due.
+
+    ``facts`` are why there is no newer document (``problem``), and whether scenarios are played.
+    """
+    found = {"age_ms": age_ms, "next_ms": next_ms, **facts}
     return msgspec.json.encode({**found, "document": msgspec.Raw(document)})

@@ -2,6 +2,7 @@
 
 import { bytes, clock, delay, duration, el, instant, name, number, rate, show, svg, table } from "./elements.js";
 import { showGraph } from "./graph.js";
+import { showSimulator, startSimulator } from "./simulator.js";
 import { showStores, startSearch } from "./stores.js";
 
 // How long after a new document is due it is asked for, and when one that does not come is.
@@ -23,6 +24,7 @@ async function ask() {
     const found = await answer.json();
     if (!answer.ok) throw new Error(found.message ?? `status ${answer.status}`);
     problem = found.problem;
+    showSimulator(found.simulator);
     if (found.document !== null) {
       seenAt = performance.now() - found.age_ms;
       if (problem === null) next = found.next_ms + BEHIND_MS;
@@ -182,5 +184,6 @@ function showErrors({ errors, letters }) {
 }
 
 startSearch();
+startSimulator();
 setInterval(showAge, AGAIN_MS);
 ask();

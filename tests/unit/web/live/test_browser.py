@@ -45,7 +45,8 @@ class _Feed:
         self.made.committed += 1_900
         self.made.end += 2_000
         self.made.output += 300
-        return answer_json(document_json(self.page.of(self.made.reading())), 100, 700, None)
+        facts = {"problem": None, "simulator": True}
+        return answer_json(document_json(self.page.of(self.made.reading())), 100, 700, facts)
 
     def ask(self, path: str, parameters: dict[str, str]) -> dict[str, Any]:
         self.asked.append((path, parameters))
@@ -56,6 +57,22 @@ class _Feed:
         ]
         entries.append({"key": LARGE, "value": {"id": -LARGE}})
         return {"entries": entries, "cursor": None}
+
+
+@attrs.define
+class _Player:
+    """A player that gives the scenario back as its page, the second time it is asked."""
+
+    scenario: bytes = b""
+    looks: int = 0
+
+    def begin(self, scenario: bytes) -> int:
+        self.scenario = scenario
+        return 1
+
+    def page(self, number: int) -> bytes | None:
+        self.looks += 1
+        return self.scenario if self.looks > 1 else None
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +88,8 @@ def shown(browser: Any) -> Iterator[Callable[..., _Feed]]:
 
     def show(made: MadeUp, width: int = 1280, scheme: str = "light") -> _Feed:
         feed = _Feed(made)
-        server = LivePageServer(feed, feed.ask, Settings.load({"http.port": 0}), SystemClock())
+        settings, clock = Settings.load({"http.port": 0}), SystemClock()
+        server = LivePageServer(feed, feed.ask, _Player(), settings, clock)
         servers.append(server)
         height = 900 if width < 1000 else 1_900
         show_page(browser, server.url, width=width, height=height, scheme=scheme)
@@ -141,8 +159,9 @@ def test_all_instances_are_shown_and_no_window_is_too_narrow(
 
 
 def test_a_choice_keeps_the_keyboard_while_the_page_goes_on(
-    browser: Any, shown: Callable[..., _Feed]
+    browser: Any, shown: Callable[..., _Feed], tmp_path: Path
 ) -> None:
+    """The page also plays a scenario meanwhile."""
     shown(_busy(2))
     key = browser.find_element(By.ID, "search-key")
     key.send_keys("half a")
@@ -155,6 +174,15 @@ def test_a_choice_keeps_the_keyboard_while_the_page_goes_on(
     assert before
     assert key.get_attribute("value") == "half a"
     assert browser.switch_to.active_element.get_attribute("id") == "search-what"
+    scenario = tmp_path / "<b>.json"
+    scenario.write_text("<!doctype html><title>played</title>")
+    browser.find_element(By.ID, "scenario").send_keys(str(scenario))
+    browser.find_element(By.CSS_SELECTOR, "#simulation button").click()
+    wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#simulation-said a"))
+    way = browser.find_element(By.CSS_SELECTOR, "#simulation-said a")
+    assert way.text == "Watch <b>.json"
+    browser.get(way.get_attribute("href"))
+    assert browser.title == "played"
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import http.client
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -18,10 +20,15 @@ import pytest
 from streamlet.clock import ManualClock, SystemClock
 from streamlet.config import Settings
 from streamlet.errors import BrokerError
-from streamlet.state.query_errors import StateStoreMigratedError
+from streamlet.state.query_errors import (
+    InvalidQueryError,
+    QueryRefusedError,
+    StateStoreMigratedError,
+)
 from streamlet.web.live.answers import FILES, POLICY
 from streamlet.web.live.reader import FRESH_MS, PAGE_MS, UNASKED_S, LiveReader, period_ms
 from streamlet.web.live.server import LivePageServer
+from streamlet.web.live.simulations import MOST_BYTES, Simulations
 from tests.unit.web.live.made_up import MadeUp
 
 TOKEN = "a-token-of-tests"
@@ -42,11 +49,29 @@ def _ask(path: str, parameters: dict[str, str]) -> dict[str, Any]:
     return {"path": path, "parameters": parameters}
 
 
+class _Player:
+    """A player of scenarios whose first page is there, and whose second one is not yet."""
+
+    scenario = b""
+
+    def begin(self, scenario: bytes) -> int:
+        self.scenario = scenario
+        return 1
+
+    def page(self, number: int) -> bytes | None:
+        if number > 2:
+            raise InvalidQueryError("there is no such simulation")
+        return b"<!doctype html>" if number == 1 else None
+
+
+PLAYER = _Player()
+
+
 @contextmanager
 def served(feed: Any, **settings: Any) -> Iterator[LivePageServer]:
     chosen = {name.replace("_", "."): value for name, value in settings.items()}
     loaded = Settings.load({"http.port": 0, **chosen})
-    with LivePageServer(feed, _ask, loaded, SystemClock()) as server:
+    with LivePageServer(feed, _ask, PLAYER, loaded, SystemClock()) as server:
         yield server
 
 
@@ -63,9 +88,12 @@ class _Answer:
     body: bytes
 
 
-def _get(server: LivePageServer, path: str, **headers: str) -> _Answer:
+def _get(
+    server: LivePageServer, path: str, *, posted: bytes | None = None, **headers: str
+) -> _Answer:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
-    connection.request("GET", path, headers=headers)
+    given = {name.replace("_", "-"): text for name, text in headers.items()}
+    connection.request("GET" if posted is None else "POST", path, posted, given)
     answer = connection.getresponse()
     found = _Answer(answer.status, dict(answer.headers), answer.read())
     connection.close()
@@ -106,6 +134,56 @@ def test_queries_go_to_an_instance(server: LivePageServer) -> None:
     found = msgspec.json.decode(_get(server, "/stores/counts/a%2Fb?limit=3").body)
     assert found == {"path": "/stores/counts/a%2Fb", "parameters": {"limit": "3"}}
     assert _get(server, "/stores/gone").status == 503
+
+
+def test_a_scenario_is_played_for_this_site_only(server: LivePageServer) -> None:
+    as_json, scenario = {"Content_Type": "application/json"}, b'{"name": "one"}' * 9_000
+    begun = _get(server, "/simulations", posted=scenario, **as_json)
+    assert (begun.status, begun.body, PLAYER.scenario) == (200, b'{"number":1}', scenario)
+    page = _get(server, "/simulations/1")
+    assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert "Content-Security-Policy" not in page.headers  # it bears its own
+    assert _get(server, "/simulations/2").status == 503
+    for path in ("/simulations/3", "/simulations", "/simulations/1/1", "/simulations/%D9%A1"):
+        assert _get(server, path).status == 400
+    for path, kind in (("/simulations", "text/plain"), ("/stores/counts", "application/json")):
+        assert _get(server, path, posted=b"{}", Content_Type=kind).status == 400
+    assert _get(server, "/simulations", posted=b"{}", Host="evil.example", **as_json).status == 401
+
+
+def _played(player: Simulations) -> bytes:
+    waiting = threading.Event()
+    while (page := player.page(1)) is None:
+        waiting.wait(0.01)
+    return page
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_player_plays_one_scenario_at_a_time(tmp_path: Path, broken: bool) -> None:
+    """By a command that writes a page, or says why it cannot."""
+    program = tmp_path / "play.py"
+    program.write_text(
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        f"while not Path({str(tmp_path / 'go')!r}).exists(): time.sleep(0.01)\n"
+        f"if {broken}: sys.exit(f'{{sys.argv[1]}}: it has no tasks')\n"
+        "Path(sys.argv[3]).write_bytes(Path(sys.argv[1]).read_bytes() * 2)\n"
+    )
+    with Simulations((sys.executable, "-S", "-E", str(program))) as player:
+        assert player.begin(b"{}") == 1
+        with pytest.raises(QueryRefusedError, match="wait for it"):
+            player.begin(b"{}")
+        assert player.page(1) is None
+        (tmp_path / "go").touch()
+        if broken:
+            with pytest.raises(InvalidQueryError, match=r"^scenario\.json: it has no tasks$"):
+                _played(player)
+        else:
+            assert _played(player) == b"{}{}"
+        with pytest.raises(InvalidQueryError, match="play it again"):
+            player.page(7)
+        with pytest.raises(InvalidQueryError, match="bytes at most"):
+            player.begin(b" " * (MOST_BYTES + 1))
 
 
 def test_another_host_name_is_refused_without_a_token(server: LivePageServer) -> None:
