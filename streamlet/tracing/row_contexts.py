@@ -17,6 +17,7 @@ from streamlet.errors import SerdeError, StateError
 from streamlet.kafka.ports import Headers
 from streamlet.processing.row_notes import RowNotes
 from streamlet.serdes import ColumnError, Windowed
+from streamlet.state.bucket_store import BucketStore
 from streamlet.state.row_headers import RowHeaders
 from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import ProcessorNode
@@ -104,7 +105,8 @@ def _cache_keys(store: Any, keys: list[Any]) -> list[Any]:
         return found
     if not all(windowed):
         raise StateError("its rows are of windows")
-    return [store.reads.row(key.key, key.start) for key in keys]
+    by_end = isinstance(store, BucketStore) and store.layout.size_ms is None  # sessions
+    return [store.reads.row(key.key, key.end if by_end else key.start) for key in keys]
 
 
 def _carrying(batch: Batch, found: list[CarriedContext | None]) -> Batch:
