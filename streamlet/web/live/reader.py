@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -66,6 +67,8 @@ class LiveLook:
     _starts: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
     _sizes: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
     _sizes_at_ms: int | None = attrs.field(default=None, init=False)
+    #: The answer about sizes that is awaited; readings do not wait for it.
+    _sizes_asked: Future[dict[TopicPartition, int]] | None = attrs.field(default=None, init=False)
 
     def read(self) -> LiveReading:
         """The next reading.
@@ -103,7 +106,12 @@ class LiveLook:
         return found
 
     def _measure(self, transport: Transport, partitions: Sequence[TopicPartition]) -> None:
-        """Read first offsets, and what brokers tell of sizes on their disks, now and then."""
+        """Read first offsets, and ask brokers for sizes on their disks, now and then.
+
+        Each broker is asked for sizes, and looks at its disks: a page that waited for it would grow
+        old. They come with a later reading.
+        """
+        self._take_sizes()
         now_ms, last_ms = self.look.window.clock.now_ms(), self._sizes_at_ms
         missing = [tp for tp in partitions if tp not in self._starts]
         if last_ms is not None and now_ms - last_ms < SIZES_MS and not missing:
@@ -113,11 +121,19 @@ class LiveLook:
         topics: dict[str, list[int]] = {}
         for tp in partitions:
             topics.setdefault(tp.topic, []).append(tp.partition)
+        if topics and self._sizes_asked is None:
+            self._sizes_asked = transport.log_sizes(topics, _SIZES_WAIT_MS)
+
+    def _take_sizes(self) -> None:
+        """Take the sizes that were asked for, if they are there."""
+        if self._sizes_asked is None or not self._sizes_asked.done():
+            return
         try:
-            self._sizes = transport.log_sizes(topics, _SIZES_WAIT_MS).result() if topics else {}
+            self._sizes = self._sizes_asked.result()
         except BrokerError as error:
             log.debug("the brokers do not tell how large topics are: %s", error)
             self._sizes = {}
+        self._sizes_asked = None
 
 
 def period_ms(took_ms: int, fresh_ms: int = FRESH_MS) -> int:
