@@ -226,7 +226,11 @@ def _perform(first: int | None, seconds: float) -> int:
         screen = stack.enter_context(Screen())
         screen.announce("starting a Kafka broker")
         bootstrap = stack.enter_context(KafkaBroker()).bootstrap_servers
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="flights-demo-")))
+        folder = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="flights-demo-", ignore_cleanup_errors=True)
+            )
+        )
         create_topics(bootstrap)
         events = Events(bootstrap)
         events.send("airlines", data.airline_events(airlines))

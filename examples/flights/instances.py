@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -124,17 +124,14 @@ class Instances:
     def kill_all(self) -> None:
         """End whatever still runs: in order if that is quick, else as a second Ctrl-C does.
 
-        A Ctrl-C meanwhile ends all at once.
+        A Ctrl-C meanwhile is the second one for them, too.
         """
         processes = [*self._running.values(), *self._stopping.values()]
         try:
-            for _ in range(2):
-                for process in processes:
-                    if process.poll() is None:
-                        process.send_signal(signal.SIGINT)
-                for process in processes:
-                    with suppress(subprocess.TimeoutExpired):
-                        process.wait(_END_S)
+            try:
+                _interrupt(processes)
+            finally:
+                _interrupt(processes)
         finally:
             for process in processes:
                 process.kill()  # its workers end when the pipe from it breaks
@@ -150,6 +147,16 @@ class Instances:
             f"{name} ended with status {process.returncode}; the end of its log:\n"
             + "\n".join(f"  {line}" for line in lines)
         )
+
+
+def _interrupt(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ctrl-C for those that run, and some seconds for each to end."""
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+    for process in processes:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
 
 
 class Status:
