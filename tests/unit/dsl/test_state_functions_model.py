@@ -42,7 +42,7 @@ def counted(record: sl.Record[str, str], state: sl.State[str]) -> Iterator[Any]:
         case "fail":
             state.timer(at=0, name="never")
             raise ValueError
-    yield record.with_value(str(dict(state)))
+    yield record.with_value(f"{dict(state)} {state.timer_time()} {state.timer_time('later')}")
 
 
 def fired(timer: sl.Timer[str], state: sl.State[str]) -> tuple[str, str]:
@@ -79,7 +79,8 @@ class Model:
             self.timers.pop((key, "later"), None)
         elif operation == "clear":
             state.clear()
-        return [(key, str(state), time)]
+        due = self.timers.get((key, "")), self.timers.get((key, "later"))
+        return [(key, f"{state} {due[0]} {due[1]}", time)]
 
     def _due(self) -> list[Fed]:
         sent: list[Fed] = []
