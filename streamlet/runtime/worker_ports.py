@@ -84,7 +84,9 @@ class WorkerPorts:
 
     @open_reader.default
     def _reads_changelogs(self) -> Callable[[str], StoreChangelogReader]:
-        return self._changelog_reader
+        return lambda purpose: StoreChangelogReader(
+            self.open_source(purpose), self.log_admin, self.clock
+        )
 
     @delivery.default
     def _delivers(self) -> ChangelogDelivery:
@@ -96,6 +98,3 @@ class WorkerPorts:
             transactional=self.transactions is not None,
             thread=self.threads.ends(),
         )
-
-    def _changelog_reader(self, purpose: str) -> StoreChangelogReader:
-        return StoreChangelogReader(self.open_source(purpose), self.log_admin, self.clock)

@@ -11,7 +11,7 @@ start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamlet.errors import SerdeError, UnwritableEntryError, error_text
@@ -75,11 +75,6 @@ class CheckedCache(dict[Any, Any]):
         """Put a value; raises ``SerdeError`` for one that is refused, which changes nothing."""
         self.check(ckey, value)
         super().__setitem__(ckey, value)
-
-    def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        """Put entries one by one, up to the one that is refused; raises as ``__setitem__``."""
-        for ckey, value in entries:
-            self[ckey] = value
 
     def keep(self, ckey: Any, value: Any) -> None:
         """Put a value that is stored already."""

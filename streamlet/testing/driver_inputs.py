@@ -10,6 +10,7 @@ from streamlet.app import App
 from streamlet.arguments import check_is
 from streamlet.config.values import duration
 from streamlet.dsl.graph.durations import Duration
+from streamlet.dsl.graph.record_context import checked_header
 from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.errors import SerdeError, WrongTypeError
 from streamlet.kafka.ports import Headers
@@ -139,17 +140,12 @@ def checked_headers(given: Iterable[tuple[str, bytes | None]] | None) -> Headers
         WrongTypeError: they are no pairs of a name and bytes.
     """
     try:
-        pairs = [] if given is None else [(name, value) for name, value in given]
-        fits = all(isinstance(name, str) for name, _ in pairs) and all(
-            isinstance(value, bytes | None) for _, value in pairs
-        )
+        pairs = [] if given is None else [checked_header(one) for one in given]
     except (TypeError, ValueError):
-        fits = False
-    if not fits or isinstance(given, dict):
         raise WrongTypeError(
             "headers= expects pairs of a name and bytes, such as [('id', b'7')], got "
             f"{shown(given)}"
-        )
+        ) from None
     return pairs or None
 
 
