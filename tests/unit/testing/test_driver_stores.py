@@ -14,12 +14,13 @@ _ENTRIES |= {"all", "reverse_all", "prefix_scan", "timestamp", "approximate_num_
 _WINDOWS = {"name", "get", "put", "range", "all", "backward_all", "fetch", "backward_fetch"}
 _ALWAYS = {"name", "keeps_headers"}
 _ENTRIES |= {*_ALWAYS, "headers"}
-_WINDOWS |= _ALWAYS
+_WINDOWS |= {*_ALWAYS, "headers", "timestamp"}
 FACES = {
     "KeyValueStore": _ENTRIES,
     "TimestampedStore": _ENTRIES,
-    "VersionedKeyValueStore": _ALWAYS | {"get", "put", "delete", "NOT_PUT", "VALID_TO_UNDEFINED"},
-    "WindowStore": _WINDOWS | {"headers", "timestamp", "fetch_all", "backward_fetch_all"},
+    "VersionedKeyValueStore": _ALWAYS
+    | {"get", "put", "delete", "headers", "NOT_PUT", "VALID_TO_UNDEFINED"},
+    "WindowStore": _WINDOWS | {"fetch_all", "backward_fetch_all"},
     "SessionStore": _WINDOWS
     | {"remove", "fetch_session", "find_sessions", "backward_find_sessions"},
     "OperatorStore": _ALWAYS | {"all", "approximate_num_entries"},
