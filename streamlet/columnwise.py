@@ -7,6 +7,7 @@ extension takes a few nanoseconds for a record where Python takes some tens.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import chain, repeat
@@ -42,6 +43,7 @@ def plain_decode_texts(column: list[bytes]) -> list[str]:
     return list(map(bytes.decode, column))
 
 
+_HEAD = struct.Struct("8s")
 #: Types of what is in a flat dict.
 _FLAT = frozenset({str, int, float, bool, NoneType})
 
@@ -95,6 +97,26 @@ def plain_later_times(times: list[int], others: list[int]) -> list[int]:
     return list(map(max, times, others))
 
 
+def plain_moved_times(times: list[int], by_ms: int) -> list[int]:
+    """Times so much later, none below 0."""
+    moved = [time + by_ms for time in times]
+    return moved if min(moved, default=0) >= 0 else [max(0, time) for time in moved]
+
+
+def plain_spread(column: list[Any], counts: list[int]) -> list[Any]:
+    """Each entry repeated its count of times."""
+    return list(chain.from_iterable(map(repeat, column, counts)))
+
+
+def plain_timed_values(
+    values: list[bytes | None], times: list[int], plus: int
+) -> list[bytes | None]:
+    """The values behind eight bytes of their times and a number; None stays None."""
+    heads = _HEAD.iter_unpack(struct.pack(f">{len(times)}Q", *[time + plus for time in times]))
+    pairs = zip(heads, values, strict=True)
+    return [None if value is None else head + value for (head,), value in pairs]
+
+
 _found = _extension()
 
 all_of: Callable[[list[Any], type], bool] = getattr(_found, "all_of", plain_all_of)
@@ -120,6 +142,13 @@ put_times: Callable[[dict[Any, int], list[Any], list[int]], None] = getattr(
 )
 later_times: Callable[[list[int], list[int]], list[int]] = getattr(
     _found, "later_times", plain_later_times
+)
+moved_times: Callable[[list[int], int], list[int]] = getattr(
+    _found, "moved_times", plain_moved_times
+)
+spread: Callable[[list[Any], list[int]], list[Any]] = getattr(_found, "spread", plain_spread)
+timed_values: Callable[[list[bytes | None], list[int], int], list[bytes | None]] = getattr(
+    _found, "timed_values", plain_timed_values
 )
 
 # These there are only in the extension; None: a caller has its own way in Python.

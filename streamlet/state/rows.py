@@ -14,24 +14,20 @@ from typing import Any
 
 import attrs
 
+from streamlet.columnwise import timed_values
+
 #: The time of a row that has none, ms.
 NO_TIME = -1
 TIME_BYTES = 8
 #: The time of a row with headers (``state.headed_rows``) reads as this one, ms, or a later one.
 HEADED_TIME = (1 << 63) - 1
 
-_TIME = struct.Struct(f"{TIME_BYTES}s")
 _UNTIMED = bytes(TIME_BYTES)
 
 
 def rows_of(values: Sequence[bytes | None], times: Collection[int]) -> list[bytes | None]:
     """The values with their times (ms) in front; None stays None."""
-    block = struct.pack(f">{len(times)}Q", *[time + 1 for time in times])
-    heads = _TIME.iter_unpack(block)
-    if None in values:
-        pairs = zip(heads, values, strict=True)
-        return [None if value is None else head + value for (head,), value in pairs]
-    return [head + value for (head,), value in zip(heads, values, strict=True)]
+    return timed_values(list(values), list(times), 1)
 
 
 def untimed(values: Iterable[bytes | None]) -> list[bytes | None]:

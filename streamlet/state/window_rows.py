@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Protocol
 
 import attrs
 
 from streamlet.bounded import whole
+from streamlet.columnwise import timed_values
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build
 from streamlet.state.rows import NO_TIME, TIME_BYTES, rows_of
@@ -22,6 +24,7 @@ PROGRESS_KEY = b""
 #: The least bytes that the key of a window can have.
 FIRST_KEY = b"\x00"
 
+_time_of, _ckey_of = itemgetter(0), itemgetter(1)
 _UNSIGNED = struct.Struct(">Q")
 _SIGN = 1 << 63
 _TIMES = struct.Struct(">qq")
@@ -134,10 +137,9 @@ def row_keys(key: Serde[Any]) -> Serde[tuple[int, Any]]:
         return time_bytes(time) + (key.encode(ckey) if exact else ckey)
 
     def encode_all(column: list[tuple[int, Any]]) -> list[bytes]:
-        times, ckeys = zip(*column, strict=True)
-        heads = {time: time_bytes(time) for time in set(times)}
-        tails = key.encode_column(list(ckeys)) if exact else ckeys
-        return [heads[time] + tail for time, tail in zip(times, tails, strict=True)]
+        ckeys = list(map(_ckey_of, column))
+        tails = key.encode_column(ckeys) if exact else ckeys
+        return timed_values(tails, list(map(_time_of, column)), _SIGN)  # type: ignore[return-value]
 
     def decode(raw: bytes) -> tuple[int, Any]:
         return time_of_key(raw), key.decode(raw[8:]) if exact else raw[8:]

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.columnwise import later_times
+from streamlet.columnwise import later_times, moved_times
 from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import collect, has_null, nth, spread
 from streamlet.dsl.operators.copies import Own, copies
@@ -52,7 +52,7 @@ class Side:
 
     def spans(self, times: list[int]) -> tuple[list[int], list[int]]:
         """The first and the last time that each record may join with, none below 0."""
-        return _moved(times, -self.before_ms), _moved(times, self.after_ms)
+        return moved_times(times, -self.before_ms), moved_times(times, self.after_ms)
 
 
 @attrs.frozen
@@ -181,12 +181,6 @@ def _without_last(matches: list[Kept], time: int) -> list[Kept]:
     """All but the last one of a time."""
     last = max((at for at, one in enumerate(matches) if one[0] == time), default=None)
     return matches if last is None else matches[:last] + matches[last + 1 :]
-
-
-def _moved(times: list[int], by_ms: int) -> list[int]:
-    """Times so much later, none below 0."""
-    moved = [time + by_ms for time in times]
-    return moved if min(moved, default=0) >= 0 else [max(0, time) for time in moved]
 
 
 def _spread(batch: Batch, counts: list[int]) -> Batch:

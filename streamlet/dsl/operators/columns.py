@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from itertools import chain, islice, repeat
+from itertools import islice, repeat
 from operator import is_, is_not
 from typing import Any
 
+from streamlet import columnwise
 from streamlet.batch import Batch
 from streamlet.lazy_results import FINE, count_before_promise, promise_text
 
@@ -97,9 +98,9 @@ def with_gaps(keys: list[Any], found: Sequence[Any]) -> list[Any]:
     return out
 
 
-def spread(column: Sequence[Any], counts: Iterable[int]) -> list[Any]:
+def spread(column: Sequence[Any], counts: list[int]) -> list[Any]:
     """Each entry repeated its count of times."""
-    return list(chain.from_iterable(map(repeat, column, counts)))
+    return columnwise.spread(column if type(column) is list else list(column), counts)
 
 
 def over_values(function: Callable[..., Any], takes: int, keys: Any, values: Any) -> map[Any]:

@@ -30,6 +30,7 @@ VALUES = SCALARS | st.dictionaries(st.text(max_size=2), SCALARS, max_size=3)
 NESTED = VALUES | st.binary(max_size=2) | st.lists(SCALARS, max_size=1).map(lambda one: {"a": one})
 TIMES = st.integers(0, 40)
 KEYS = st.sampled_from("abc")
+MOMENTS = st.integers(-(1 << 62), 1 << 62)
 
 
 @quick
@@ -104,15 +105,19 @@ def test_places_are_found_and_sorted(numbers: list[int], order: list[int]) -> No
     assert native.order_of([0, 1 << 40]) is None
     found = native.merge_places(order, 4)
     assert found == [[at for at, one in enumerate(order) if one == number] for number in range(4)]
+    many = [number % 4 - 1 for number in numbers]
+    assert native.spread(numbers, many) == columnwise.plain_spread(numbers, many)
     wanted = [at + 7 for at in range(len(numbers))][::-1]
     assert native.entries_at(numbers, wanted, 7) == numbers[::-1]
 
 
 @quick
-@given(st.lists(st.tuples(st.text(max_size=1), st.integers(), st.integers())))
+@given(st.lists(st.tuples(st.text(max_size=1), MOMENTS, MOMENTS)))
 def test_rows_and_their_times_are_put(rows: list[tuple[str, int, int]]) -> None:
     keys, times, others = ([row[part] for row in rows] for part in range(3))
     assert native.later_times(times, others) == columnwise.plain_later_times(times, others)
+    wanted_times = columnwise.plain_moved_times(times, others[0] if others else 0)
+    assert native.moved_times(times, others[0] if others else 0) == wanted_times
     for put in ("put_values", "put_times"):
         found, wanted = {"": -1}, {"": -1}
         getattr(native, put)(found, keys, times)
@@ -121,6 +126,16 @@ def test_rows_and_their_times_are_put(rows: list[tuple[str, int, int]]) -> None:
     found, wanted = dict.fromkeys(keys, 0), dict.fromkeys(keys, 0)
     olds = columnwise.plain_swap_values(wanted, keys, times)
     assert (native.swap_values(found, keys, times), found) == (olds, wanted)
+
+
+@quick
+@given(st.lists(st.tuples(st.none() | st.binary(max_size=3), st.integers(-1, (1 << 63) - 1))))
+def test_times_are_put_before_values(rows: list[tuple[bytes | None, int]]) -> None:
+    values, times = [value for value, _ in rows], [time for _, time in rows]
+    earlier = [time ^ -1 for time in times]
+    for column, plus in ((times, 1), (times, 1 << 63), (earlier, 1 << 63)):
+        wanted = columnwise.plain_timed_values(values, column, plus)
+        assert native.timed_values(values, column, plus) == wanted
 
 
 @quick
@@ -220,6 +235,14 @@ def test_rows_of_joined_streams_are_kept_found_and_written_alike(
         ("put_times", ({}, ["a"], ["b"])),
         ("swap_values", ({"a": 0}, ["a"], [])),
         ("swap_values", ({}, ["a"], [1])),
+        ("spread", ([1], [])),
+        ("spread", ([1], ["a"])),
+        ("moved_times", (["a"], 1)),
+        ("moved_times", ([1 << 62], 1 << 62)),
+        ("timed_values", ([b""], [], 1)),
+        ("timed_values", ([b""], [-2], 1)),
+        ("timed_values", ([""], [1], 1)),
+        ("timed_values", ([b""], ["a"], 1)),
         ("later_times", ([1], [])),
         ("later_times", ([1], ["a"])),
         ("document_copies", (({},), dict)),

@@ -8,8 +8,25 @@ static int64_t start_of(int64_t time, int64_t bucket) {
     return time - (rest < 0 ? rest + bucket : rest);
 }
 
-static PyObject *place_of(int64_t start, PyObject *key) {
-    return Py_BuildValue("LO", (long long)start, key);
+/* The starts of buckets that were met last, as numbers that many places share. */
+typedef struct {
+    int64_t starts[2];
+    PyObject *numbers[2];
+} Starts;
+
+static void starts_clear(Starts *known) {
+    for (int i = 0; i < 2; i++) Py_CLEAR(known->numbers[i]);
+}
+
+/* The place of a key in a bucket: a tuple of the start of that and the key. */
+static PyObject *place_of(Starts *known, int64_t start, int64_t bucket, PyObject *key) {
+    int at = (start / bucket) & 1;
+    if (!known->numbers[at] || known->starts[at] != start) {
+        Py_XDECREF(known->numbers[at]);
+        known->numbers[at] = PyLong_FromLongLong(start);
+        known->starts[at] = start;
+    }
+    return known->numbers[at] && key ? PyTuple_Pack(2, known->numbers[at], key) : NULL;
 }
 
 static int int64_of(PyObject *number, int64_t *found) {
@@ -32,12 +49,13 @@ static int added(PyObject *cache, PyObject *dirty, PyObject *fresh, PyObject *pl
     Py_ssize_t length = row && row != Py_None ? PyList_Size(row) : 0;
     if (length < 0) return -1;
     if (length >= full) return 1;
-    PyObject *record = PyTuple_Pack(2, time, value);
-    PyObject *more = length ? PyList_GetSlice(row, 0, length) : PyList_New(0);
-    int bad = !record || !more || PyList_Append(more, record) < 0 ||
+    PyObject *more = PyList_New(length + 1);
+    for (Py_ssize_t i = 0; more && i < length; i++)
+        if (PyList_SetItem(more, i, list_entry(row, i)) < 0) Py_CLEAR(more);
+    PyObject *record = more ? PyTuple_Pack(2, time, value) : NULL;
+    int bad = !record || PyList_SetItem(more, length, record) < 0 ||
               (!row && PyList_Append(fresh, place) < 0) ||
               PyDict_SetItem(cache, place, more) < 0 || PyDict_SetItem(dirty, place, time) < 0;
-    Py_XDECREF(record);
     Py_XDECREF(more);
     return bad ? -1 : 0;
 }
@@ -57,6 +75,7 @@ PyObject *join_add(PyObject *module, PyObject *arguments) {
     }
     if (!is_beside(keys, times) || !is_beside(keys, values)) return NULL;
     PyObject *fresh = PyList_New(0);
+    Starts known = {0};
     for (int answer = 0; fresh && at < PyList_Size(keys); at++) {
         PyObject *number = PyList_GetItem(times, at);
         int64_t time;
@@ -65,13 +84,15 @@ PyObject *join_add(PyObject *module, PyObject *arguments) {
             break;
         }
         if (time < shown) continue;
-        PyObject *place = place_of(start_of(time, bucket), PyList_GetItem(keys, at));
+        PyObject *key = PyList_GetItem(keys, at);
+        PyObject *place = place_of(&known, start_of(time, bucket), bucket, key);
         answer = place ? added(cache, dirty, fresh, place, number, PyList_GetItem(values, at), full)
                        : -1;
         Py_XDECREF(place);
         if (answer > 0) break;
         if (answer < 0) Py_CLEAR(fresh);
     }
+    starts_clear(&known);
     return fresh ? Py_BuildValue("nN", at, fresh) : NULL;
 }
 
@@ -177,6 +198,7 @@ PyObject *join_find(PyObject *module, PyObject *arguments) {
     if (!is_beside(keys, lows) || !is_beside(keys, highs)) return NULL;
     PyObject *counts = PyList_New(0), *times = PyList_New(0), *values = PyList_New(0);
     Matches matches = {.rising = 1};
+    Starts known = {0};
     int bad = !counts || !times || !values;
     for (; !bad && at < PyList_Size(keys) && PyList_Size(times) < most; at++) {
         int64_t low, high;
@@ -184,7 +206,7 @@ PyObject *join_find(PyObject *module, PyObject *arguments) {
               int64_of(PyList_GetItem(highs, at), &high) < 0;
         low = low < shown ? shown : low;
         for (int64_t start = start_of(low, bucket); !bad && start <= high; start += bucket) {
-            PyObject *place = place_of(start, PyList_GetItem(keys, at));
+            PyObject *place = place_of(&known, start, bucket, PyList_GetItem(keys, at));
             bad = !place || place_matches(&matches, cache, place, low, high, full, whole) < 0;
             Py_XDECREF(place);
         }
@@ -192,6 +214,7 @@ PyObject *join_find(PyObject *module, PyObject *arguments) {
         matches_clear(&matches);
     }
     free(matches.all);
+    starts_clear(&known);
     if (!bad) return Py_BuildValue("NNN", counts, times, values);
     Py_XDECREF(counts);
     Py_XDECREF(times);

@@ -232,6 +232,35 @@ PyObject *entries_at(PyObject *module, PyObject *arguments) {
     return out;
 }
 
+/* The entry, so many times; -1 with an exception. */
+static int repeat_added(PyObject *out, PyObject *entry, PyObject *count) {
+    Py_ssize_t times = count ? PyLong_AsSsize_t(count) : -1;
+    if (times < 0 && PyErr_Occurred()) return -1;
+    for (Py_ssize_t i = 0; i < times; i++)
+        if (PyList_Append(out, entry) < 0) return -1;
+    return 0;
+}
+
+PyObject *spread(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *column, *counts;
+    if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &column, &PyList_Type, &counts))
+        return NULL;
+    Py_ssize_t length = PyList_Size(counts);
+    if (PyList_Size(column) != length) {
+        PyErr_SetString(PyExc_ValueError, "columns are of different lengths");
+        return NULL;
+    }
+    PyObject *out = PyList_New(0);
+    for (Py_ssize_t i = 0; out && i < length; i++) {
+        PyObject *entry = list_entry(column, i), *count = entry ? list_entry(counts, i) : NULL;
+        if (!count || repeat_added(out, entry, count) < 0) Py_CLEAR(out);
+        Py_XDECREF(entry);
+        Py_XDECREF(count);
+    }
+    return out;
+}
+
 /* Sorts the indexes of numbers that are not below the least, nor as many above it as `room`. */
 static void sorted_by_count(const int64_t *numbers, Py_ssize_t length, int64_t least,
                             Py_ssize_t *ends, Py_ssize_t room, Py_ssize_t *indexes) {

@@ -141,6 +141,7 @@ PyObject *merge_order(PyObject *module, PyObject *arguments);
 PyObject *merge_rounds(PyObject *module, PyObject *arguments);
 PyObject *merge_places(PyObject *module, PyObject *arguments);
 PyObject *entries_at(PyObject *module, PyObject *arguments);
+PyObject *spread(PyObject *module, PyObject *arguments);
 PyObject *order_of(PyObject *module, PyObject *column);
 
 /* join_rows.c */
@@ -153,6 +154,8 @@ PyObject *put_values(PyObject *module, PyObject *arguments);
 PyObject *swap_values(PyObject *module, PyObject *arguments);
 PyObject *put_times(PyObject *module, PyObject *arguments);
 PyObject *later_times(PyObject *module, PyObject *arguments);
+PyObject *moved_times(PyObject *module, PyObject *arguments);
+PyObject *timed_values(PyObject *module, PyObject *arguments);
 
 /* foreign.c */
 PyObject *foreign_digests(PyObject *module, PyObject *arguments);

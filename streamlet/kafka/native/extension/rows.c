@@ -87,3 +87,69 @@ PyObject *later_times(PyObject *module, PyObject *arguments) {
     }
     return out;
 }
+
+PyObject *moved_times(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *times;
+    long long by;
+    if (!PyArg_ParseTuple(arguments, "O!L", &PyList_Type, &times, &by)) return NULL;
+    Py_ssize_t length = PyList_Size(times);
+    PyObject *out = PyList_New(length);
+    for (Py_ssize_t at = 0; out && at < length; at++) {
+        PyObject *entry = list_entry(times, at), *made = NULL;
+        long long time = entry ? PyLong_AsLongLong(entry) : -1;
+        Py_XDECREF(entry);
+        if (time == -1 && PyErr_Occurred()) {
+            Py_CLEAR(out);
+            break;
+        }
+        if (by > 0 && time > INT64_MAX - by)
+            PyErr_SetString(PyExc_OverflowError, "a time is too late");
+        else /* the sum of two negative ones may be below all numbers */
+            made = PyLong_FromLongLong(time < 0 && by < 0 ? 0 : time + by < 0 ? 0 : time + by);
+        if (!made || PyList_SetItem(out, at, made) < 0) Py_CLEAR(out);
+    }
+    return out;
+}
+
+/* Eight bytes of a time and a number, the most significant first, and a value behind them. */
+static PyObject *timed(PyObject *value, PyObject *entry, uint64_t plus) {
+    char *data;
+    Py_ssize_t length;
+    if (value == Py_None) return Py_NewRef(value);
+    int64_t time = PyLong_AsLongLong(entry);
+    if ((time == -1 && PyErr_Occurred()) || PyBytes_AsStringAndSize(value, &data, &length) < 0)
+        return NULL;
+    uint64_t sum = (uint64_t)time + plus;
+    if (time < 0 ? -(uint64_t)time > plus : sum < plus) {
+        PyErr_SetString(PyExc_OverflowError, "a time has no eight bytes");
+        return NULL;
+    }
+    PyObject *made = PyBytes_FromStringAndSize(NULL, 8 + length);
+    char *to = made ? PyBytes_AsString(made) : NULL;
+    for (int i = 7; to && i >= 0; i--, sum >>= 8) to[i] = (char)(sum & 0xFF);
+    if (to) memcpy(to + 8, data, (size_t)length);
+    return made;
+}
+
+PyObject *timed_values(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *values, *times;
+    unsigned long long plus;
+    if (!PyArg_ParseTuple(arguments, "O!O!K", &PyList_Type, &values, &PyList_Type, &times, &plus))
+        return NULL;
+    Py_ssize_t length = PyList_Size(values);
+    if (PyList_Size(times) != length) {
+        PyErr_SetString(PyExc_ValueError, "columns are of different lengths");
+        return NULL;
+    }
+    PyObject *out = PyList_New(length);
+    for (Py_ssize_t at = 0; out && at < length; at++) {
+        PyObject *value = list_entry(values, at), *time = value ? list_entry(times, at) : NULL;
+        PyObject *made = time ? timed(value, time, plus) : NULL;
+        Py_XDECREF(value);
+        Py_XDECREF(time);
+        if (!made || PyList_SetItem(out, at, made) < 0) Py_CLEAR(out);
+    }
+    return out;
+}
