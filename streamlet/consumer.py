@@ -28,7 +28,7 @@ from streamlet.coordinator.group_client import group_client
 from streamlet.coordinator.member_config import JOIN_MARGIN_MS, MembershipConfig
 from streamlet.coordinator.ports import GroupTransport
 from streamlet.coordinator.session import GroupSession
-from streamlet.errors import ConfigError, StreamletError
+from streamlet.errors import ConfigError, StreamletError, WrongValueError
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.logs import get_logger
@@ -243,7 +243,7 @@ class Consumer:
             ValueError: a negative offset.
         """
         if offset < 0:
-            raise ValueError(f"an offset is 0 or more, not {offset}")
+            raise WrongValueError(f"an offset is 0 or more, not {offset}")
         self._reading.seek(self._reading.mine(partition), offset)
 
     def pause(self, partitions: Iterable[tuple[str, int]]) -> None:

@@ -77,6 +77,12 @@ class WrongTypeError(TopologyError, TypeError):
     """An argument that a call does not take: of another type, under another name, or missing."""
 
 
+class WrongValueError(StreamletError, ValueError):
+    """An argument that cannot be though its type is right, or a call at a time when none can be."""
+
+    exit_code = 2
+
+
 class AppNotFoundError(StreamletError):
     """The ``module:attribute`` given does not lead to an application."""
 

@@ -20,7 +20,7 @@ from streamlet.closing import Closing
 from streamlet.dsl.graph.durations import Duration
 from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.dsl.processors.store_faces import GlobalStores
-from streamlet.errors import NotFoundError
+from streamlet.errors import NotFoundError, WrongValueError
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.processing.edges.records import edge_of
 from streamlet.processing.edges.writer import EdgeWriter
@@ -193,7 +193,7 @@ class TopologyTestDriver(Closing):
         self._check_open()
         highest, step = self.stream_time, driver_inputs.length_ms("advance_stream_time()", by)
         if highest is None:
-            raise ValueError("advance_stream_time(): there is no stream time before a first record")
+            raise WrongValueError("advance_stream_time(): no stream time before a first record")
         for part in self._parts:
             self._process(deque(self._taken(part, part.task.advance_stream_time(highest + step))))
             self._commit(part)
@@ -338,7 +338,7 @@ class TopologyTestDriver(Closing):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ValueError("the driver is closed; use it inside of its with block")
+            raise WrongValueError("the driver is closed; use it inside of its with block")
 
     def _reading(self, topic: str) -> SourceNode:
         self._check_open()

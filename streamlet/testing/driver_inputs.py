@@ -12,7 +12,7 @@ from streamlet.config.values import duration
 from streamlet.dsl.graph.durations import Duration
 from streamlet.dsl.graph.record_context import checked_header
 from streamlet.dsl.processors.store_builders import StoreBuilder
-from streamlet.errors import SerdeError, WrongTypeError
+from streamlet.errors import SerdeError, WrongTypeError, WrongValueError
 from streamlet.kafka.ports import Headers
 from streamlet.serdes import ColumnError, Serde
 from streamlet.tracing.off import NoTracing
@@ -126,11 +126,11 @@ def length_ms(call: str, given: Duration, back: str = "time never moves back") -
         if isinstance(given, timedelta)
         else shown(given).startswith(("-", "'-"))
     ):
-        raise ValueError(f"{call} {shown(given)}: {back}")
+        raise WrongValueError(f"{call} {shown(given)}: {back}")
     try:
         return duration().parse(given)
     except ValueError as error:
-        raise ValueError(f"{call} {shown(given)}: {error}") from error
+        raise WrongValueError(f"{call} {shown(given)}: {error}") from error
 
 
 def checked_headers(given: Iterable[tuple[str, bytes | None]] | None) -> Headers | None:

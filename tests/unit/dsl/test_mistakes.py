@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import streamlet as sl
-from streamlet.errors import ProcessingError, TopologyError, WrongTypeError
+from streamlet.errors import ProcessingError, StreamletError, TopologyError, WrongTypeError
 from streamlet.testing import TopologyTestDriver
 
 
@@ -110,5 +110,6 @@ def test_a_closed_driver_says_that_it_is_closed() -> None:
         lambda: driver.store("rows"),
         lambda: driver.advance_wall_clock("5s"),
     ):
-        with pytest.raises(ValueError, match="the driver is closed"):
+        with pytest.raises(ValueError, match="the driver is closed") as refused:
             use()
+        assert isinstance(refused.value, StreamletError), "notebooks show its message alone"
