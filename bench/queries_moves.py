@@ -44,6 +44,8 @@ STALE_S = 30
 #: The line in which an instance says where it answers queries.
 SERVES = re.compile(r"queries are answered on (http://[^ \",]+)")
 _MOST_MS = 100.0
+#: States of an instance whose worker has begun; before, a readiness probe keeps readers away.
+_READY = ("RUNNING", "REBALANCING")
 _STEADY_S, _AFTER_S = 1.0, 3.0
 #: Answers after each kill before the next one, at least.
 _ENOUGH = 50
@@ -144,11 +146,19 @@ class Seen:
 
 
 @attrs.define(eq=False)
+class Address:
+    """Where an instance answers, and how many of the lines that it wrote were looked at for it."""
+
+    url: str | None = None
+    lines: int = 0
+
+
+@attrs.define(eq=False)
 class Readers:
     """Threads that ask for one key after another.
 
     Args:
-        stage: its living instances are asked, but those that are leaving.
+        stage: its living instances are asked once they are ready, but those that are leaving.
         keys: to ask for.
     """
 
@@ -163,6 +173,7 @@ class Readers:
     #: Answers by standbys and learners.
     copies: int = 0
     _seen: dict[bytes, Seen] = attrs.field(factory=dict)
+    _addresses: dict[str, Address] = attrs.field(factory=dict)
     _over: threading.Event = attrs.field(factory=threading.Event)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
@@ -212,8 +223,9 @@ class Readers:
     def _read(self, number: int) -> None:
         chance = random.Random(number)
         while not self._over.wait(_PAUSE_S):
-            asked = [one for one in self.stage.instances.live if one.name not in self.leaving]
-            served = [(one, url) for one in asked if (url := _url(one)) is not None]
+            ready = [one for one in self.stage.instances.live if one.state in _READY]
+            asked = [one for one in ready if one.name not in self.leaving]
+            served = [(one, url) for one in asked if (url := self._url(one)) is not None]
             if served:
                 self._ask(chance.choice(self.keys), *chance.choice(served))
 
@@ -231,7 +243,7 @@ class Readers:
             found = json.loads(answer.read())
             connection.close()
         except (OSError, http.client.HTTPException, ValueError):
-            stays = instance.name not in self.leaving and url == _url(instance)
+            stays = instance.name not in self.leaving and url == self._url(instance)
             if stays and self.phase != "kill":
                 self._note_refused(phase, f"{instance.name} does not answer")
             return
@@ -247,6 +259,15 @@ class Readers:
             now = _count(found)
             if now >= seen.count:
                 seen.count, seen.position = now, found.get("position", seen.position)
+
+    def _url(self, instance: Instance) -> str | None:
+        """The address of the instance's worker; of the newest, if it has had several."""
+        known = self._addresses.setdefault(instance.name, Address())
+        new = instance.said[known.lines :]
+        known.lines += len(new)
+        if served := SERVES.findall("".join(new)):
+            known.url = served[-1]
+        return known.url
 
     def _note_refused(self, phase: str, why: str) -> None:
         with self._lock:
@@ -275,9 +296,3 @@ def _count(found: Any) -> int:
     if "value" not in found:
         return 0
     return int.from_bytes(base64.b64decode(found["value"])[:8], "big")
-
-
-def _url(instance: Instance) -> str | None:
-    """The address of the instance's worker; of the newest, if it has had several."""
-    served = SERVES.findall("".join(instance.said))
-    return served[-1] if served else None
