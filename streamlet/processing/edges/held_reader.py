@@ -97,11 +97,10 @@ class HeldReader:
         self._since, self._active = position, False
         if note.held:
             self._activate(position)
-        #: Released and not processed, in order; where places are offsets, what is behind something
-        #: that is not released.
+        #: Released and not processed; and in order, from the first that is not released on.
         self._waiting: deque[HeldRun] = deque()
         self._ordering: deque[HeldRun] = deque()
-        #: Behind undecided ones: others, of which no mark tells, and decided ones behind these.
+        #: Behind undecided ones: others, of which no mark tells, and decided ones between these.
         self._passing: deque[HeldRun] = deque()
         self._released: list[HeldRun] = []
         #: Records dropped so far, by kind; ``forged``: another than their task wrote them.
@@ -318,8 +317,10 @@ class HeldReader:
             )
 
     def _put(self, run: HeldRun) -> None:
-        if self._passing and run.offsets[0] > self._passing[0].offsets[0]:
-            self._passing.append(run)
+        passing, at = self._passing, run.offsets[0]
+        if passing and at > passing[0].offsets[0]:
+            later = (n for n, one in enumerate(passing) if one.writer < 0 and one.offsets[0] > at)
+            passing.insert(next(later, len(passing)), run)
         elif not self._ordered:
             self._released.append(run)
 

@@ -168,6 +168,24 @@ def test_plain_records_come_behind_those_before_them_that_wait() -> None:
     assert reading.commit() == len(edges.logs[0])
 
 
+def test_what_is_decided_comes_before_plain_records_behind_it_whatever_waits_before() -> None:
+    """A task that goes over to transactions writes plain records behind those that wait."""
+    edges = Edges()
+    away, gone, reading = edges.writer(A), edges.writer(B), Reading(edges)
+    edges.write(away, b"away")
+    edges.logs[0].append(b"plain")
+    edges.write(gone, b"one", b"two")
+    edges.logs[0] += [b"more", b"most"]
+    assert reading.read() == []
+    edges.commit(gone, 1)
+    edges.tell(gone, at_once=True)
+    assert reading.read() == []
+    edges.commit(away, 1)
+    edges.tell(away, at_once=True)
+    assert reading.read() == [b"away", b"plain", b"one", b"two", b"more", b"most"]
+    assert reading.commit() == len(edges.logs[0])
+
+
 def test_it_names_whom_it_waits_for_and_counts_how_long() -> None:
     edges = Edges()
     reading = Reading(edges)
