@@ -61,17 +61,19 @@ def bucket_rows(value: Serde[Any]) -> Serde[list[Item]]:
         return b"".join(parts)
 
     def decode(raw: bytes) -> list[Item]:
-        at, row = 0, []
+        at = 0
+        row: list[Any] = []
         while at < len(raw):
             first, second, length = _HEAD.unpack_from(raw, at)
             at += _HEAD.size
-            end = at + (length & ~_HEADED)
-            item: Any = first, second, value.decode(raw[at:end])
-            if length & _HEADED:
-                block, end = read_block(raw, end)
-                item = with_block(item, block)
-            row.append(item)
-            at = end
+            if length < _HEADED:
+                row.append((first, second, value.decode(raw[at : at + length])))
+                at += length
+                continue
+            end = at + length - _HEADED
+            item = first, second, value.decode(raw[at:end])
+            block, at = read_block(raw, end)
+            row.append(with_block(item, block))
         return row
 
     return build(f"windows of {value.name}", encode, decode, accepts=frozenset({list}))
