@@ -30,7 +30,7 @@ INSIST_MS = 100
 MOST_REDUCED = 2
 
 _HINTS = {
-    23: "the group has members with another protocol type or without a protocol in common with us",
+    23: "it has members of another protocol type: end them, or give the application another id",
     26: "see the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
     35: "the broker is too old",
     81: "the broker's group.max.size is reached",

@@ -225,6 +225,7 @@ def test_a_refusal_names_the_request_the_group_the_code_and_what_to_do(by_hand):
     assert isinstance(fail, Failed)
     assert isinstance(fail.error, FatalGroupError)
     assert "JoinGroup of group g was refused: INCONSISTENT_GROUP_PROTOCOL" in str(fail.error)
+    assert "give the application another id" in str(fail.error)
     assert "another protocol type" in str(fail.error)
 
 
