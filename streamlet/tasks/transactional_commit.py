@@ -106,10 +106,12 @@ class TransactionalCommit(AtLeastOnceCommit):
 
     def forget(self, active: ActiveTask) -> None:
         """Leave a task out that is about to be closed; what it has sent can never count."""
-        if self._current.phase not in (CommitPhase.SENT, CommitPhase.ACCEPTED):
-            taken = any(part.active is active for part in self._current.parts)
-            if active.wrote or taken:
-                self._give_up(f"task {active.task} is closed amid a transaction")
+        phase, parts = self._current.phase, self._current.parts
+        over = phase in (CommitPhase.SENT, CommitPhase.ACCEPTED)
+        taken = not over and any(part.active is active for part in parts)
+        wrote = active.wrote and phase is not CommitPhase.SENT  # else it is in what ends
+        if taken or wrote:
+            self._give_up(f"task {active.task} is closed amid a transaction")
         super().forget(active)
 
     def abort(self) -> None:

@@ -139,6 +139,20 @@ def test_a_task_that_is_closed_amid_a_transaction_takes_all_back(owner: ExactOwn
         owner.exact.begin([])
 
 
+def test_a_task_that_sent_more_before_its_share_is_written_takes_that_back(
+    owner: ExactOwner,
+) -> None:
+    """A store that refuses a share has its task closed a round after the commit."""
+    owner.write(10)
+    owner.exact.begin([])
+    owner.end(CommitOutcome.ACCEPTED)
+    owner.write(5)
+    owner.exact.forget(owner.active)
+    assert owner.active.state.state == owner.active.contained, "what was accepted is written"
+    with pytest.raises(UndeliveredError, match="0_0 is closed"):
+        owner.exact.begin([])
+
+
 def test_a_task_that_has_sent_nothing_is_closed_by_itself(owner: ExactOwner) -> None:
     owner.exact.forget(owner.active)
     assert not owner.exact.under_way
