@@ -146,7 +146,7 @@ class Seen:
 
 
 @attrs.define(eq=False)
-class Address:
+class KnownUrl:
     """Where an instance answers, and how many of the lines that it wrote were looked at for it."""
 
     url: str | None = None
@@ -173,7 +173,7 @@ class Readers:
     #: Answers by standbys and learners.
     copies: int = 0
     _seen: dict[bytes, Seen] = attrs.field(factory=dict)
-    _addresses: dict[str, Address] = attrs.field(factory=dict)
+    _addresses: dict[str, KnownUrl] = attrs.field(factory=dict)
     _over: threading.Event = attrs.field(factory=threading.Event)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
@@ -262,7 +262,7 @@ class Readers:
 
     def _url(self, instance: Instance) -> str | None:
         """The address of the instance's worker; of the newest, if it has had several."""
-        known = self._addresses.setdefault(instance.name, Address())
+        known = self._addresses.setdefault(instance.name, KnownUrl())
         new = instance.said[known.lines :]
         known.lines += len(new)
         if served := SERVES.findall("".join(new)):
