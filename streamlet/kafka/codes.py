@@ -32,8 +32,15 @@ PASSING = frozenset(
 #: looks up and that no consumer ever joins.
 HARMLESS = PASSING | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 
-#: There was no answer.
-NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
+#: There was no answer; the last: the client gave the broker up that was asked.
+NO_ANSWER = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._DESTROY_BROKER,
+    }
+)
 
 #: Answers to a request that went out by old metadata.
 STALE_LEADER = frozenset(

@@ -143,13 +143,15 @@ def test_brokers_that_elect_a_leader_or_are_not_ready_yet_are_asked_again(
 class Starting(Asked):
     """Lists a topic, of which the broker that is asked for its settings does not know yet."""
 
+    code = KafkaError.UNKNOWN_TOPIC_OR_PART
+
     def list_topics(self, timeout: float) -> Any:
         return SimpleNamespace(topics={"in": SimpleNamespace(partitions=[0])})
 
     def describe_configs(self, wanted: Sequence[Any], **options: Any) -> dict[Any, Future[Any]]:
         answers: dict[Any, Future[Any]] = {one: Future() for one in wanted}
         for answer in answers.values():
-            answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+            answer.set_exception(KafkaException(KafkaError(self.code)))
         return answers
 
 
@@ -165,6 +167,17 @@ def test_a_topic_that_one_broker_does_not_know_yet_is_waited_for(
     with pytest.raises(BrokerError, match="settings of topic gone: ") as missing:
         admin.topic_config("gone")
     assert not missing.value.passing
+
+
+def test_a_broker_that_the_client_gives_up_amid_a_request_has_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else an instance that starts while brokers are replaced ends for good."""
+    monkeypatch.setattr(module, "AdminClient", Starting)
+    monkeypatch.setattr(Starting, "code", KafkaError._DESTROY_BROKER)
+    with pytest.raises(BrokerError, match="no answer from localhost:1") as given_up:
+        KafkaAdmin("localhost:1").topic_config("in")
+    assert given_up.value.passing
 
 
 class Mortal(Asked):
