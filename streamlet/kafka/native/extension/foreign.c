@@ -106,11 +106,8 @@ PyObject *foreign_digests(PyObject *module, PyObject *arguments) {
     PyObject *contents, *names;
     if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &contents, &PyList_Type, &names))
         return NULL;
+    if (!is_beside(contents, names)) return NULL;
     Py_ssize_t count = PyList_Size(contents);
-    if (PyList_Size(names) != count) {
-        PyErr_SetString(PyExc_ValueError, "columns are of different lengths");
-        return NULL;
-    }
     PyObject *halves = PyDict_New(), *out = halves ? PyList_New(count) : NULL;
     for (Py_ssize_t at = 0; out && at < count; at++) {
         PyObject *content = list_entry(contents, at), *name = list_entry(names, at);

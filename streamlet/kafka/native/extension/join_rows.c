@@ -34,13 +34,6 @@ static int int64_of(PyObject *number, int64_t *found) {
     return *found == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Of the same length as the keys, or an error. */
-static int is_beside(PyObject *keys, PyObject *column) {
-    if (PyList_Size(keys) == PyList_Size(column)) return 1;
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "columns are of different lengths");
-    return 0;
-}
-
 /* Puts a record behind a row, or into a new one. 1: the row is full. */
 static int added(PyObject *cache, PyObject *dirty, PyObject *fresh, PyObject *place, PyObject *time,
                  PyObject *value, Py_ssize_t full) {

@@ -246,11 +246,8 @@ PyObject *spread(PyObject *module, PyObject *arguments) {
     PyObject *column, *counts;
     if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &column, &PyList_Type, &counts))
         return NULL;
+    if (!is_beside(counts, column)) return NULL;
     Py_ssize_t length = PyList_Size(counts);
-    if (PyList_Size(column) != length) {
-        PyErr_SetString(PyExc_ValueError, "columns are of different lengths");
-        return NULL;
-    }
     PyObject *out = PyList_New(0);
     for (Py_ssize_t i = 0; out && i < length; i++) {
         PyObject *entry = list_entry(column, i), *count = entry ? list_entry(counts, i) : NULL;

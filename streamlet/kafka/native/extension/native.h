@@ -24,6 +24,13 @@ static inline PyObject *list_entry(PyObject *list, Py_ssize_t at) {
 #endif
 }
 
+/* 1 if a list is as long as that of the keys; else 0, with an error. */
+static inline int is_beside(PyObject *keys, PyObject *column) {
+    if (PyList_Size(keys) == PyList_Size(column)) return 1;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "columns are of different lengths");
+    return 0;
+}
+
 /* Of one interpreter; nothing is global. */
 typedef struct {
     Library library;

@@ -8,11 +8,8 @@ static PyObject *put_rows(PyObject *arguments, PyObject *zero) {
     if (!PyArg_ParseTuple(arguments, "O!O!O!", &PyDict_Type, &rows, &PyList_Type, &keys,
                           &PyList_Type, &values))
         return NULL;
+    if (!is_beside(keys, values)) return NULL;
     Py_ssize_t length = PyList_Size(keys);
-    if (PyList_Size(values) != length) {
-        PyErr_SetString(PyExc_ValueError, "columns are of different lengths");
-        return NULL;
-    }
     int bad = 0;
     for (Py_ssize_t at = 0; !bad && at < length; at++) {
         PyObject *key = list_entry(keys, at), *value = key ? list_entry(values, at) : NULL;
@@ -47,11 +44,8 @@ PyObject *swap_values(PyObject *module, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "O!O!O!", &PyDict_Type, &rows, &PyList_Type, &keys,
                           &PyList_Type, &values))
         return NULL;
+    if (!is_beside(keys, values)) return NULL;
     Py_ssize_t length = PyList_Size(keys);
-    if (PyList_Size(values) != length) {
-        PyErr_SetString(PyExc_ValueError, "columns are of different lengths");
-        return NULL;
-    }
     PyObject *out = PyList_New(length);
     for (Py_ssize_t at = 0; out && at < length; at++) {
         PyObject *key = list_entry(keys, at), *value = key ? list_entry(values, at) : NULL;
@@ -71,11 +65,8 @@ PyObject *later_times(PyObject *module, PyObject *arguments) {
     PyObject *times, *others;
     if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &times, &PyList_Type, &others))
         return NULL;
+    if (!is_beside(times, others)) return NULL;
     Py_ssize_t length = PyList_Size(times);
-    if (PyList_Size(others) != length) {
-        PyErr_SetString(PyExc_ValueError, "columns are of different lengths");
-        return NULL;
-    }
     PyObject *out = PyList_New(length);
     for (Py_ssize_t at = 0; out && at < length; at++) {
         PyObject *time = list_entry(times, at), *other = time ? list_entry(others, at) : NULL;
@@ -138,11 +129,8 @@ PyObject *timed_values(PyObject *module, PyObject *arguments) {
     unsigned long long plus;
     if (!PyArg_ParseTuple(arguments, "O!O!K", &PyList_Type, &values, &PyList_Type, &times, &plus))
         return NULL;
+    if (!is_beside(values, times)) return NULL;
     Py_ssize_t length = PyList_Size(values);
-    if (PyList_Size(times) != length) {
-        PyErr_SetString(PyExc_ValueError, "columns are of different lengths");
-        return NULL;
-    }
     PyObject *out = PyList_New(length);
     for (Py_ssize_t at = 0; out && at < length; at++) {
         PyObject *value = list_entry(values, at), *time = value ? list_entry(times, at) : NULL;
