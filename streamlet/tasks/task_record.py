@@ -227,10 +227,9 @@ class TaskRecord:
     since_ms: int = 0
     poll_at_ms: int = 0
     polling: bool = False
-    #: What was found last, until when the next commit may bring the mark, and usually does.
+    #: What was found last, and until when the next commit may bring the mark.
     seen: Positions | None = None
     brisk_until_ms: int = 0
-    mark_until_ms: int = 0
 
     def move_to(self, stage: TaskStage) -> None:
         """Enter another stage; a look for what is awaited in this one is of no use any more."""
@@ -257,7 +256,6 @@ class TaskRecord:
         if found is not None and found != self.seen:
             if self.seen is not None:
                 self.brisk_until_ms = now_ms + _BRISK_MS
-                self.mark_until_ms = now_ms + _MARK_MS
             self.seen = found
         pause_ms = rules.poll_ms
         if now_ms >= self.brisk_until_ms:
@@ -299,9 +297,9 @@ class TaskRecord:
 
 
 def mark_until_ms(records: Iterable[TaskRecord]) -> int:
-    """The time until which the mark of one of them that waits for it is about to come; 0: none."""
+    """The time until which the mark of one of them that waits for it is about to come."""
     waiting = (one for one in records if one.stage is TaskStage.WAITING)
-    return max((one.mark_until_ms for one in waiting), default=0)
+    return max((one.brisk_until_ms - _BRISK_MS + _MARK_MS for one in waiting), default=0)
 
 
 @attrs.define
