@@ -173,7 +173,7 @@ class Readers:
     #: Answers by standbys and learners.
     copies: int = 0
     _seen: dict[bytes, Seen] = attrs.field(factory=dict)
-    _addresses: dict[str, KnownUrl] = attrs.field(factory=dict)
+    _urls: dict[str, KnownUrl] = attrs.field(factory=dict)
     _over: threading.Event = attrs.field(factory=threading.Event)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
@@ -262,12 +262,13 @@ class Readers:
 
     def _url(self, instance: Instance) -> str | None:
         """The address of the instance's worker; of the newest, if it has had several."""
-        known = self._addresses.setdefault(instance.name, KnownUrl())
-        new = instance.said[known.lines :]
-        known.lines += len(new)
-        if served := SERVES.findall("".join(new)):
-            known.url = served[-1]
-        return known.url
+        with self._lock:
+            known = self._urls.setdefault(instance.name, KnownUrl())
+            new = instance.said[known.lines :]
+            known.lines += len(new)
+            if served := SERVES.findall("".join(new)):
+                known.url = served[-1]
+            return known.url
 
     def _note_refused(self, phase: str, why: str) -> None:
         with self._lock:
