@@ -66,10 +66,10 @@ class TableSource:
         if wanted:
             self.store.load_many(ckeys)
         if type(cache) is dict:
-            before = swap_values(cache, ckeys, values) if wanted else None
-            if not wanted:
-                put_values(cache, ckeys, values)
-            return len(ckeys), before, None
+            if wanted:
+                return len(ckeys), swap_values(cache, ckeys, values), None
+            put_values(cache, ckeys, values)
+            return len(ckeys), None, None
         done, olds = 0, list[Any]()
         try:
             for ckey, value in zip(ckeys, values, strict=True):
