@@ -234,14 +234,22 @@ def test_the_input_of_a_task_that_moves_is_read_before_it_runs(
     assert group.counts() == {f"k{i}": [1, 2, 3, 4, 5, 6] for i in range(40)}
 
 
-def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
+def due_while_awaited(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> tuple[Commits, ManualClock]:
+    """A commit is due, and a task is handed over to the worker."""
     commits, clock = Commits(0), ManualClock()
     commit_through(worker, monkeypatch, commit=commits, group=Gate(gated=False), clock=clock)
     monkeypatch.setattr(TopicWatch, "look", lambda self, now: None)
     worker._commits.next_ms = clock.now_ms()
     worker._actions.awaited = True
+    return commits, clock
+
+
+def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits, clock = due_while_awaited(worker, monkeypatch)
     clock.advance(HOLD_OFF_MS - 1)
     worker._commits.step()
     assert commits.begun == 0
@@ -260,11 +268,7 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
 def test_a_commit_waits_for_a_mark_that_is_about_to_come(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, mark_ms: int, waits_ms: int
 ) -> None:
-    commits, clock = Commits(0), ManualClock()
-    commit_through(worker, monkeypatch, commit=commits, group=Gate(gated=False), clock=clock)
-    monkeypatch.setattr(TopicWatch, "look", lambda self, now: None)
-    worker._commits.next_ms = clock.now_ms()
-    worker._actions.awaited = True
+    commits, clock = due_while_awaited(worker, monkeypatch)
     clock.advance(HOLD_OFF_MS)
     worker._actions.mark_until_ms = clock.now_ms() + mark_ms
     if waits_ms:
