@@ -362,12 +362,12 @@ def idle(of: MetricsServer, sent: bytes = b"") -> socket.socket:
 def test_connections_that_say_nothing_are_bounded_and_hinder_no_probe(sent: bytes) -> None:
     with server(exposition()) as served, ExitStack() as held:
         before = len(os.listdir("/proc/self/fd"))
-        ours = MOST_CONNECTIONS + 4  # those of the server would be as many, were they not bounded
+        ours = 3 * MOST_CONNECTIONS  # those of the server would be as many, were they not bounded
         for _ in range(ours):
             held.enter_context(idle(served, sent))
         assert probe(served) == 503
-        opened = len(os.listdir("/proc/self/fd")) - before
-        assert opened <= ours + MOST_CONNECTIONS
+        opened = len(os.listdir("/proc/self/fd")) - before  # of other threads a few, too
+        assert opened < ours + 2 * MOST_CONNECTIONS
 
 
 def test_a_connection_has_its_time_and_no_more() -> None:
