@@ -49,7 +49,9 @@ REPEATING = (
     "tests/unit/testing/test_playback_browser.py",
     "tests/unit/web/live/test_browser.py",
 )
-_PYTEST = ".venv/bin/python -m pytest -q -p no:cacheprovider"
+#: As ``.ci/run`` does, beside which these run with what it leaves idle.
+_AGAIN = "--reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks"
+_PYTEST = f".venv/bin/python -m pytest -q -p no:cacheprovider {_AGAIN}"
 # Each test; all cases and all that is made up are tried on the default Python, and a language that
 # changes does so in lines of code, not in what they are given.
 _UNIT = (
