@@ -80,7 +80,8 @@ class ActiveTask:
         remade: whether a topic that it reads was made again: it commits once more, and is then
             brought up again.
         wrote: whether it sent something since its last commit.
-        transacted: whether the commit that its period began at was made by a transaction.
+        fenced: whether no owner before it writes to its changelogs any more, as of the commit that
+            its period began at.
     """
 
     task: TaskId
@@ -115,7 +116,7 @@ class ActiveTask:
     misplaced: str = ""
     remade: bool = False
     wrote: bool = False
-    transacted: bool = False
+    fenced: bool = False
 
     # On its way up.
 
@@ -168,7 +169,7 @@ class ActiveTask:
         self.committed, self.contained = dict(processor.positions), contained
         self.inputs = tuple(sorted(self.committed))
         self.held = None if processor.edges is None else processor.edges.held
-        self.transacted = self.target is not None and self.target.transacted
+        self.fenced = self.target is not None and self.target.fenced
         self.mark = self.target = None
         self.come_to(OpeningStage.READY)
 

@@ -156,7 +156,7 @@ class ChangelogDelivery:
 
     def _fenced(self, part: TaskCommit) -> bool:
         """True if no zombie write counts for the task."""
-        return self._transactional and (part.number != 1 or part.active.transacted)
+        return self._transactional and (part.number != 1 or part.active.fenced)
 
     def forget_queued(self) -> None:
         """Deliver nothing any more of what was written so far."""

@@ -96,6 +96,15 @@ class Target:
         """True if a transaction made the commit."""
         return self.metadata is not None and self.metadata.transaction
 
+    @property
+    def fenced(self) -> bool:
+        """True if the last owner that wrote to the changelogs did so by transactions.
+
+        One that has only claimed wrote to none: an owner before it may still do so.
+        """
+        one = self.metadata
+        return one is not None and one.transaction and one.state.epoch == one.epoch
+
     def next_epoch(self, state: TaskState, *, transactions: bool) -> int:
         """The epoch of a period that begins here with these stores, above every one that was met.
 

@@ -171,11 +171,15 @@ def test_what_no_task_is_known_to_have_sent_is_committed_too(owner: ExactOwner) 
     assert owner.exact.sent
 
 
+@pytest.mark.parametrize("claims", [False, True])
 @pytest.mark.parametrize("late", [False, True])
 def test_what_an_owner_without_transactions_wrote_behind_its_last_commit_does_not_count(
-    tmp_path: Path, late: bool
+    tmp_path: Path, late: bool, claims: bool
 ) -> None:
-    """Whether it comes before its successor begins, or between that and its first record."""
+    """Whether it comes before its successor begins, or between that and its first record.
+
+    ``claims``: there is an owner between the two that claims by a transaction, and does no more.
+    """
     world = World(tmp_path, random.Random(1))
     world.log.create("words", 1)
     world.log.create("app-counts-changelog", 1)
@@ -189,17 +193,22 @@ def test_what_an_owner_without_transactions_wrote_behind_its_last_commit_does_no
     first.work(21)
     if not late:
         first.commit_port.begin([first.active])  # its flush, with z; its commit never arrives
+    if claims:
+        between = ExactOwner(world, tmp_path / "between")
+        told(between, silent=True)
+        between.exact.begin([])
+        between.end(CommitOutcome.ACCEPTED)
+        between.die()
     owner = ExactOwner(world, tmp_path / "exact")
     if late:
         first.commit_port.begin([first.active])
     first.die()
-    assert not owner.active.transacted
     owner.write(5)
     owner.exact.begin([])
     owner.end(CommitOutcome.ACCEPTED)
     owner.die()
     reader = Owner(world, host=tmp_path / "new")
-    assert reader.active.transacted
+    assert reader.active.fenced
     assert reader.state() == fold(world.inputs, 25)
 
 
