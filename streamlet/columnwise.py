@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from itertools import chain, repeat
-from operator import add
+from itertools import chain, compress, count, islice, repeat
+from operator import add, gt
 from types import ModuleType, NoneType
 from typing import Any
 
@@ -92,6 +92,26 @@ def plain_put_times(rows: dict[Any, int], keys: list[Any], times: list[int]) -> 
     rows.update(zip(keys, map(add, times, repeat(0)), strict=True))
 
 
+def plain_late_places(times: list[int], latest: int) -> list[int]:
+    """The indices of times that are lower than an earlier one, or lower than ``latest``.
+
+    Times rise for the most part, so only what follows a drop is compared one by one.
+    """
+    found: list[int] = []
+    at = 0
+    drops = compress(count(1), map(gt, times, islice(times, 1, None)))
+    for start in chain((0,), drops):
+        if start < at:
+            continue
+        if start:
+            latest = max(latest, times[start - 1])
+        at = start
+        while at < len(times) and times[at] < latest:
+            found.append(at)
+            at += 1
+    return found
+
+
 def plain_later_times(times: list[int], others: list[int]) -> list[int]:
     """The later one of each two times; both columns are of one length."""
     return list(map(max, times, others))
@@ -139,6 +159,11 @@ swap_values: Callable[[dict[Any, Any], list[Any], list[Any]], list[Any]] = getat
 )
 put_times: Callable[[dict[Any, int], list[Any], list[int]], None] = getattr(
     _found, "put_times", plain_put_times
+)
+#: The highest of times, of which there is one at least.
+highest_time: Callable[[list[int]], int] = getattr(_found, "highest_time", max)
+late_places: Callable[[list[int], int], list[int]] = getattr(
+    _found, "late_places", plain_late_places
 )
 later_times: Callable[[list[int], list[int]], list[int]] = getattr(
     _found, "later_times", plain_later_times

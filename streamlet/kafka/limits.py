@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.columnwise import highest_time
 from streamlet.errors import BrokerError, RecordRefusedError
 from streamlet.kafka.ports import Headers
 from streamlet.logs import get_logger
@@ -63,7 +64,8 @@ class TimeLimit:
         """The place of the first time that is refused."""
         earliest, latest = now_ms - self.before_ms, now_ms + self.after_ms
         old = self.before_ms < LATEST_MS  # seldom: Kafka's default takes every time that is past
-        if not times or (max(times) <= latest and not (old and min(times) < earliest)):
+        early = old and times and min(times) < earliest
+        if not times or (highest_time(list(times)) <= latest and not early):
             return None
         return next(at for at, time in enumerate(times) if not earliest <= time <= latest)
 

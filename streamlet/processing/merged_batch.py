@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import attrs
 
 from streamlet.batch import Batch
-from streamlet.columnwise import entries_at
+from streamlet.columnwise import entries_at, highest_time
 from streamlet.columnwise import merge_order as order_in_c
 from streamlet.columnwise import merge_places as places_in_c
 from streamlet.columnwise import merge_rounds as rounds_in_c
@@ -71,7 +71,7 @@ class MergedBatch:
     @property
     def highest_time(self) -> int:
         """The highest timestamp of its records, ms."""
-        return max(max(batch.timestamps) for batch in self.batches)
+        return max(highest_time(batch.timestamps) for batch in self.batches)
 
 
 def merge_order(times: Sequence[list[int]], spread_ms: int | None) -> list[int]:

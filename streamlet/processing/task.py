@@ -13,6 +13,7 @@ from typing import Any
 
 from streamlet.batch import Batch
 from streamlet.clock import pause
+from streamlet.columnwise import highest_time
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.edges.plan import TaskEdges
 from streamlet.processing.merged_batch import MergedBatch
@@ -114,7 +115,7 @@ class Task:
             topic: (source := subtopology.source_of(topic), nodes.behind(source.name))
             for topic in {tp.topic for tp in positions}
         }
-        self._nodes.begin(now_ns)
+        nodes.begin(now_ns)
 
     # What operators may ask (topology.operator.TaskContext).
 
@@ -266,8 +267,7 @@ class Task:
 
     def _advance(self) -> bool:
         """Go on with the batch under way; False if it stopped between two parts."""
-        batch = self._under_way
-        if batch is None:
+        if (batch := self._under_way) is None:
             return True
         for _ in batch.step:
             if self._in_parts:
@@ -354,7 +354,7 @@ class Task:
         self._under_way = UnderWay(step, {where: position})
         if len(batch):
             self.counters.records += len(batch)
-            self.stream_time = max(self.stream_time, max(batch.timestamps))
+            self.stream_time = max(self.stream_time, highest_time(batch.timestamps))
 
     def _begin_merged(self, merged: MergedBatch, inputs: PartitionGroup) -> None:
         self._under_way = UnderWay(self._through(merged, inputs), merged.positions)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import chain, compress, count, islice
-from operator import gt
+from itertools import islice
 from typing import Any, Protocol
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.columnwise import highest_time, late_places
 from streamlet.dsl.operators.columns import collect
 from streamlet.errors import SerdeError
 from streamlet.lazy_results import refuse_promise
@@ -65,7 +65,7 @@ def row_times(
     are looked up only for records that are behind another one: any other is the youngest of its
     row.
     """
-    late = behind(times, store.commits.latest)
+    late = late_places(times, store.commits.latest)
     if not late:
         note_times(store, ckeys, times)
         return times
@@ -77,35 +77,15 @@ def row_times(
             out[at] = max(times[at], store.time_of(ckeys[at]))
         begin = at
     store.mark(rows, rest)
-    store.commits.reached(max(times))
+    store.commits.reached(highest_time(times))
     return out
-
-
-def behind(times: list[int], latest: int) -> list[int]:
-    """Indices of times that are lower than an earlier one, or lower than ``latest``.
-
-    Times rise for the most part, so only what follows a drop is compared one by one.
-    """
-    found: list[int] = []
-    at = 0
-    drops = compress(count(1), map(gt, times, islice(times, 1, None)))
-    for start in chain((0,), drops):
-        if start < at:
-            continue
-        if start:
-            latest = max(latest, times[start - 1])
-        at = start
-        while at < len(times) and times[at] < latest:
-            found.append(at)
-            at += 1
-    return found
 
 
 def note_times(store: HotStore, ckeys: Iterable[Any], times: list[int]) -> None:
     """Mark the rows that were written with their times."""
     store.mark(ckeys, times)
     if times:
-        store.commits.reached(max(times))
+        store.commits.reached(highest_time(times))
 
 
 def keyed(store: StoreWithKeys, batch: Batch) -> tuple[Batch, list[Any], BaseException | None]:

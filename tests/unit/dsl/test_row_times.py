@@ -7,7 +7,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.dsl.operators.hot_store import behind
+from streamlet.columnwise import highest_time, late_places, plain_late_places
 
 #: Short runs that rise, with drops between them.
 TIMES = st.lists(st.integers(0, 30), max_size=60) | st.lists(
@@ -16,9 +16,10 @@ TIMES = st.lists(st.integers(0, 30), max_size=60) | st.lists(
 
 
 @given(TIMES, st.integers(-1, 40))
-def test_behind_are_those_below_the_highest_time_so_far(times: list[int], latest: int) -> None:
+def test_late_are_those_below_the_highest_time_so_far(times: list[int], latest: int) -> None:
     highest = accumulate(times, max, initial=latest)
     expected = [
         at for at, (time, most) in enumerate(zip(times, highest, strict=False)) if time < most
     ]
-    assert behind(times, latest) == expected
+    assert late_places(times, latest) == plain_late_places(times, latest) == expected
+    assert highest_time([latest, *times]) == max([latest, *times])

@@ -62,8 +62,8 @@ static int eight_of(PyObject *raw, uint64_t *bits) {
 }
 
 static PyObject *int_packed(PyObject *number) {
-    long long value = PyLong_AsLongLong(number);
-    return value == -1 && PyErr_Occurred() ? NULL : eight((uint64_t)value);
+    int64_t value;
+    return int64_of(number, &value) < 0 ? NULL : eight((uint64_t)value);
 }
 
 static PyObject *int_unpacked(PyObject *raw) {

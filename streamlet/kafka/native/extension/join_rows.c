@@ -29,11 +29,6 @@ static PyObject *place_of(Starts *known, int64_t start, int64_t bucket, PyObject
     return known->numbers[at] && key ? PyTuple_Pack(2, known->numbers[at], key) : NULL;
 }
 
-static int int64_of(PyObject *number, int64_t *found) {
-    *found = number ? PyLong_AsLongLong(number) : -1;
-    return *found == -1 && PyErr_Occurred() ? -1 : 0;
-}
-
 /* Puts a record behind a row, or into a new one. 1: the row is full. */
 static int added(PyObject *cache, PyObject *dirty, PyObject *fresh, PyObject *place, PyObject *time,
                  PyObject *value, Py_ssize_t full) {

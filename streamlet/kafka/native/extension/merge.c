@@ -32,8 +32,8 @@ static int input_read(Input *input, PyObject *column) {
     int64_t highest = INT64_MIN;
     for (Py_ssize_t i = 0; i < input->length; i++) {
         PyObject *entry = PyList_GetItem(column, i);
-        int64_t time = entry ? PyLong_AsLongLong(entry) : -1;
-        if (time == -1 && PyErr_Occurred()) return -1;
+        int64_t time;
+        if (int64_of(entry, &time) < 0) return -1;
         highest = time > highest ? time : highest;
         input->times[i] = time;
         input->risen[i] = highest;
@@ -87,8 +87,8 @@ PyObject *merge_order(PyObject *module, PyObject *arguments) {
     PyObject *columns, *spread;
     if (!PyArg_ParseTuple(arguments, "O!O", &PyList_Type, &columns, &spread)) return NULL;
     int bounded = spread != Py_None;
-    int64_t most = bounded ? PyLong_AsLongLong(spread) : 0;
-    if (most == -1 && PyErr_Occurred()) return NULL;
+    int64_t most = 0;
+    if (bounded && int64_of(spread, &most) < 0) return NULL;
     Py_ssize_t count = PyList_Size(columns), next;
     if (!count) {
         PyErr_SetString(PyExc_ValueError, "there is one input at least");

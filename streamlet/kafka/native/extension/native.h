@@ -8,6 +8,7 @@
 #endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,6 +23,17 @@ static inline PyObject *list_entry(PyObject *list, Py_ssize_t at) {
 #else
     return Py_XNewRef(PyList_GetItem(list, at));
 #endif
+}
+
+/* A number of Python's, NULL with an exception, as one of C's; below 0 with an exception where it
+ * does not fit. Python is quicker with a long than with a long long. */
+static inline int int64_of(PyObject *number, int64_t *found) {
+#if LONG_MAX == INT64_MAX
+    *found = number ? PyLong_AsLong(number) : -1;
+#else
+    *found = number ? PyLong_AsLongLong(number) : -1;
+#endif
+    return *found == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
 /* 1 if a list is as long as that of the keys; else 0, with an error. */
@@ -160,6 +172,8 @@ PyObject *join_pack(PyObject *module, PyObject *arguments);
 PyObject *put_values(PyObject *module, PyObject *arguments);
 PyObject *swap_values(PyObject *module, PyObject *arguments);
 PyObject *put_times(PyObject *module, PyObject *arguments);
+PyObject *highest_time(PyObject *module, PyObject *times);
+PyObject *late_places(PyObject *module, PyObject *arguments);
 PyObject *later_times(PyObject *module, PyObject *arguments);
 PyObject *moved_times(PyObject *module, PyObject *arguments);
 PyObject *timed_values(PyObject *module, PyObject *arguments);

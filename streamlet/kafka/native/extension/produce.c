@@ -81,8 +81,7 @@ static int queued(Client *self, rd_kafka_topic_t *topic, Columns *columns, Py_ss
     if (bytes_of(PyTuple_GetItem(columns->keys, at), &key, &key_length) < 0 ||
         bytes_of(PyTuple_GetItem(columns->values, at), &value, &length) < 0)
         return -1;
-    if (columns->times) time = PyLong_AsLongLong(PyTuple_GetItem(columns->times, at));
-    if (time == -1 && PyErr_Occurred()) return -1;
+    if (columns->times && int64_of(PyTuple_GetItem(columns->times, at), &time) < 0) return -1;
     if (columns->partitions && int_of(PyTuple_GetItem(columns->partitions, at), &partition) < 0)
         return -1;
     rd_kafka_headers_t *headers = NULL;

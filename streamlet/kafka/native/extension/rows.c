@@ -60,6 +60,52 @@ PyObject *swap_values(PyObject *module, PyObject *arguments) {
     return out;
 }
 
+/* The time at a place; below 0 with an exception. */
+static int time_at(PyObject *times, Py_ssize_t at, int64_t *time) {
+    PyObject *entry = list_entry(times, at);
+    int bad = int64_of(entry, time);
+    Py_XDECREF(entry);
+    return bad;
+}
+
+PyObject *highest_time(PyObject *module, PyObject *times) {
+    (void)module;
+    if (!PyList_Check(times) || !PyList_Size(times)) {
+        PyErr_SetString(PyExc_ValueError, "there is one time at least, in a list");
+        return NULL;
+    }
+    int64_t highest = INT64_MIN;
+    Py_ssize_t length = PyList_Size(times);
+    for (Py_ssize_t at = 0; at < length; at++) {
+        int64_t time;
+        if (time_at(times, at, &time) < 0) return NULL;
+        highest = time > highest ? time : highest;
+    }
+    return PyLong_FromLongLong(highest);
+}
+
+PyObject *late_places(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *times;
+    long long latest;
+    if (!PyArg_ParseTuple(arguments, "O!L", &PyList_Type, &times, &latest)) return NULL;
+    Py_ssize_t length = PyList_Size(times);
+    PyObject *out = PyList_New(0);
+    for (Py_ssize_t at = 0; out && at < length; at++) {
+        int64_t time;
+        if (time_at(times, at, &time) < 0) {
+            Py_CLEAR(out);
+        } else if (time >= latest) {
+            latest = time;
+        } else {
+            PyObject *place = PyLong_FromSsize_t(at);
+            if (!place || PyList_Append(out, place) < 0) Py_CLEAR(out);
+            Py_XDECREF(place);
+        }
+    }
+    return out;
+}
+
 PyObject *later_times(PyObject *module, PyObject *arguments) {
     (void)module;
     PyObject *times, *others;
@@ -87,10 +133,9 @@ PyObject *moved_times(PyObject *module, PyObject *arguments) {
     Py_ssize_t length = PyList_Size(times);
     PyObject *out = PyList_New(length);
     for (Py_ssize_t at = 0; out && at < length; at++) {
-        PyObject *entry = list_entry(times, at), *made = NULL;
-        long long time = entry ? PyLong_AsLongLong(entry) : -1;
-        Py_XDECREF(entry);
-        if (time == -1 && PyErr_Occurred()) {
+        PyObject *made = NULL;
+        int64_t time;
+        if (time_at(times, at, &time) < 0) {
             Py_CLEAR(out);
             break;
         }
@@ -108,8 +153,8 @@ static PyObject *timed(PyObject *value, PyObject *entry, uint64_t plus) {
     char *data;
     Py_ssize_t length;
     if (value == Py_None) return Py_NewRef(value);
-    int64_t time = PyLong_AsLongLong(entry);
-    if ((time == -1 && PyErr_Occurred()) || PyBytes_AsStringAndSize(value, &data, &length) < 0)
+    int64_t time;
+    if (int64_of(entry, &time) < 0 || PyBytes_AsStringAndSize(value, &data, &length) < 0)
         return NULL;
     uint64_t sum = (uint64_t)time + plus;
     if (time < 0 ? -(uint64_t)time > plus : sum < plus) {
