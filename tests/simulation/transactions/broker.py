@@ -80,13 +80,24 @@ class Broker:
         """Make positions part of the transaction of a producer."""
         (generation,) = struct.unpack("=i", group[7:11])
         member = group[11:].split(b"\0")[1].decode()
-        known = generation == self.generation and member in self.members
-        if not known and (generation, member) != (-1, ""):
+        if not self._knows(generation, member) and (generation, member) != (-1, ""):
             return KafkaError.ILLEGAL_GENERATION
         if epoch != self._epochs[name]:
             return _FENCED
         self._open.setdefault(name, Transaction()).positions = positions
         return 0
+
+    def commit(
+        self, generation: int, member: str, positions: Mapping[TopicPartition, Committed]
+    ) -> int:
+        """Take positions of a member without a transaction; the error's code."""
+        if not self._knows(generation, member):
+            return KafkaError.ILLEGAL_GENERATION
+        self.positions.update(positions)
+        return 0
+
+    def _knows(self, generation: int, member: str) -> bool:
+        return generation == self.generation and member in self.members
 
     def end(self, name: str, epoch: int, status: str) -> int:
         """End the transaction of a producer."""

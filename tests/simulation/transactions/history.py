@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
+
+import attrs
 
 from streamlet.app import App
 from streamlet.errors import NotFoundError, StreamletError
@@ -34,7 +36,8 @@ _MEMORY = Path("/dev/shm")
 _STEPS = 120
 #: Records of the input are so far apart.
 _APART_MS = 1_500
-_MOST_QUIET = 400
+#: Turns in which a history comes to its end.
+MOST_QUIET = 400
 #: A record that was written: key, value and time, ms.
 Written = tuple[bytes | None, bytes | None, int]
 _FATES = ("lost", "late", "late", "unanswered", "killed", "done and killed")
@@ -42,6 +45,9 @@ _FATES = ("lost", "late", "late", "unanswered", "killed", "done and killed")
 
 class History:
     """Two members, one of which has the tasks; another may not know that it has them no more."""
+
+    #: Of the records of its input.
+    keys: Sequence[bytes] = (b"k", b"l", b"m")
 
     def __init__(self, seed: int, folder: Path, app: App) -> None:
         self._dice, self._app = random.Random(seed), app
@@ -78,7 +84,7 @@ class History:
             zombie.die()
         for late in self.broker.late:
             late()
-        for _ in range(_MOST_QUIET):
+        for _ in range(MOST_QUIET):
             if wrong := self._turn(self._owner):
                 return wrong
             if self._done():
@@ -118,13 +124,13 @@ class History:
     def _append(self) -> None:
         """A record of the input; of tables each value is another one."""
         log, dice = self.broker.log, self._dice
-        key = dice.choice([b"k", b"l", b"m"])
+        key = dice.choice(self.keys)
         at_ms = (sum(map(log.end, self._sources)) + 1) * _APART_MS
         if self._sources == [INPUT]:
             log.append(INPUT, [key], [b""], [at_ms])
             return
         tp = dice.choice([LEFT, RIGHT])
-        row = b"%d" % at_ms if tp == RIGHT else dice.choice([b"k", b"l", b"m"]) + b"%d" % at_ms
+        row = b"%d" % at_ms if tp == RIGHT else dice.choice(self.keys) + b"%d" % at_ms
         log.append(tp, [key], [row], [at_ms])
 
     def _haunt(self, zombie: Owner) -> str:
@@ -182,20 +188,24 @@ class History:
         if self._next is None and self._owner.running and self._dice.random() < 0.6:
             self.broker.generation += 1
             self._next = self._new_owner()
-            for one in (self._owner, self._next):
-                one.view = _of_generation(one.view, self.broker.generation)
+            self._follow(self._owner, self._next)
         elif self._next is None:
             self._zombies.append(self._owner)
             self.broker.members.discard(self._owner.name)
             self.faults["zombie"] += 1
             self._replace()
 
+    def _follow(self, *members: Owner | None) -> None:
+        """Members learn of the present generation."""
+        for one in filter(None, members):
+            one.view = attrs.evolve(one.view, generation=self.broker.generation)
+
     def _replace(self) -> None:
         """Give the tasks to another, whose predecessor is no member any more."""
         self.broker.members.discard(self._owner.name)
         self.broker.generation += 1
         self._owner, self._next = self._next or self._new_owner(), None
-        self._owner.view = _of_generation(self._owner.view, self.broker.generation)
+        self._follow(self._owner)
         self._owner.take()
 
     def _done(self) -> bool:
@@ -265,10 +275,6 @@ def _without_source(topic: str, value: bytes) -> bytes:
     return value[:5] + value[13:] if "RESPONSE" in topic else value
 
 
-def _of_generation(view: Any, generation: int) -> Any:
-    return type(view)(member_id=view.member_id, generation=generation)
-
-
 @contextmanager
 def _simulated(history: History) -> Iterator[None]:
     """Producers speak to the history's broker."""
@@ -283,10 +289,13 @@ def _simulated(history: History) -> Iterator[None]:
         yield
 
 
-def verdict(seed: int, make: Callable[[], App] = counting) -> tuple[str, Counter[str]]:
+def verdict(
+    seed: int, make: Callable[[], App] = counting, kind: type[History] = History
+) -> tuple[str, Counter[str]]:
     """What was wrong with the history of a seed, and the faults in it."""
-    with TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
-        history = History(seed, Path(folder), make())
+    where = _MEMORY if _MEMORY.is_dir() else None
+    with TemporaryDirectory(dir=where, ignore_cleanup_errors=True) as folder:
+        history = kind(seed, Path(folder), make())
         with _simulated(history):
             try:
                 return history.run(), history.faults

@@ -10,8 +10,9 @@ import sys
 
 from tests.simulation.held.mutations import command
 from tests.simulation.mutation_list import Mutation
-from tests.simulation.transactions.history import verdict
+from tests.simulation.transactions.history import History, verdict
 from tests.simulation.transactions.owner import counting, joining
+from tests.simulation.transactions.switched import SwitchedHistory
 
 #: Histories at most.
 HISTORIES = 1_000
@@ -114,17 +115,27 @@ MUTATIONS = (
         'return given == "read_committed" or self.exactly_once',
         'return given == "read_committed"',
     ),
+    Mutation(
+        "claim-as-write",
+        "X2",
+        "nobody looks for late writes behind an owner that has only claimed",
+        "tasks/target.py",
+        "return one is not None and one.transaction and one.state.epoch == one.epoch",
+        "return one is not None and one.transaction",
+    ),
 )
+#: The histories that are played, and of what application.
+PLAYED = ((History, counting), (History, joining), (SwitchedHistory, counting))
 
 
 def play() -> str:
     """Play histories in this process until one goes wrong."""
     logging.disable()
     for seed in range(HISTORIES):
-        for make in (counting, joining):
-            wrong, _ = verdict(seed, make)
+        for kind, make in PLAYED:
+            wrong, _ = verdict(seed, make, kind)
             if wrong:
-                return f"history {seed} of {make.__name__}: {wrong}"
+                return f"{kind.__name__} {seed} of {make.__name__}: {wrong}"
     return ""
 
 

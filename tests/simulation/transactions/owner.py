@@ -28,6 +28,7 @@ from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.commit_delivery import ChangelogDelivery
+from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.opening import TaskOpener, reads_committed
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
@@ -88,9 +89,6 @@ def _fail_on_some(key: str, value: str) -> bool:
     return True
 
 
-SETTINGS = Settings.load({"processing.guarantee": "exactly_once"})
-
-
 def inputs_of(topology: Topology) -> dict[TaskId, tuple[TopicPartition, ...]]:
     """The tasks, with the partitions that each reads: there is one of each topic."""
     return {
@@ -123,6 +121,8 @@ def _task(
 class Owner:
     """A process with a membership, which may not know yet that it is lost.
 
+    It commits by transactions.
+
     Args:
         broker: there is one.
         name: of the member.
@@ -132,6 +132,8 @@ class Owner:
     """
 
     gated = False
+    transactional = True
+    settings = Settings.load({"processing.guarantee": "exactly_once"})
 
     def __init__(
         self, broker: Broker, name: str, folder: Path, topology: Topology, policy: ErrorPolicy
@@ -146,28 +148,23 @@ class Owner:
         self._unit: Unit | None = None
         clock = self._clock = ManualClock(1_000)
         admin = TransactionAdmin(broker)
-        self.sink = TransactionalSink(f"app-{name}", 10_000, "simulated", clock=clock)
+        self.sink = self._opened_sink()
         self._sending = RecordCollector(self.sink, policy, "app")
-        self._source = self._reads(committed=SETTINGS.read_committed)
+        self._source = self._reads(committed=self.settings.read_committed)
         delivery = ChangelogDelivery(
             *(self.sink, admin, clock),
             open_source=partial(self._reads, committed=False),
-            transactional=True,
+            transactional=self.transactional,
         )
-        group: Any = self
-        self.commits = TransactionalCommit(
-            *(group, delivery, clock),
-            sink=self.sink,
-            tasks=lambda: [*self.active.values()],
-        )
-        restores = reads_committed(topology, SETTINGS)
-        opener = TaskOpener(topology, StateDirectory(folder, "app"), SETTINGS.cache_max_bytes)
+        self.commits = self._commit_port(delivery)
+        restores = reads_committed(topology, self.settings)
+        opener = TaskOpener(topology, StateDirectory(folder, "app"), self.settings.cache_max_bytes)
         targets = Targets(
             topology,
             inputs=lambda task: self._inputs[task],
             positions=self,
             admin=admin,
-            settings=SETTINGS,
+            settings=self.settings,
             open_source=partial(self._reads, committed=restores),
             clock=clock,
             thread=Inline(),
@@ -177,7 +174,7 @@ class Owner:
             reader=StoreChangelogReader(self._reads(committed=restores), admin, clock),
             restores=StoreChangelogReader(self._reads(committed=restores), admin, clock),
             targets=targets,
-            settings=SETTINGS,
+            settings=self.settings,
             clock=clock,
             runner=lambda copies, clock, most: InlineRunner(copies),
         )
@@ -187,10 +184,21 @@ class Owner:
             targets=targets,
             open_stores=opener,
             updater=self._updater,
-            settings=SETTINGS,
-            edges=EdgePlan(topology, counts, {}, exact=False, transactions=True),
+            settings=self.settings,
+            edges=EdgePlan(topology, counts, {}, exact=False, transactions=self.transactional),
             new_task=partial(_task, counts, clock, policy),
             clock=clock,
+        )
+
+    def _opened_sink(self) -> Any:
+        return TransactionalSink(f"app-{self.name}", 10_000, "simulated", clock=self._clock)
+
+    def _commit_port(self, delivery: ChangelogDelivery) -> CommitPort:
+        group: Any = self
+        return TransactionalCommit(
+            *(group, delivery, self._clock),
+            sink=self.sink,
+            tasks=lambda: [*self.active.values()],
         )
 
     def _reads(self, *, committed: bool) -> MemorySource:
@@ -284,12 +292,20 @@ class Owner:
         for active in step_all(self._activation, self._updater):
             self.active[active.task] = active
             active.move_to(TaskStage.RUNNING)
+            self._came_up(active)
             self._source.assign(active.processor.received)
             if wrong := self._compared(active):
                 return wrong
         self._wanted = not self.running
         torn = self._activation.given_back() if self._wanted else {}
         return f"X2: {self.name} cannot begin: {torn}" if torn else ""
+
+    def _came_up(self, active: ActiveTask) -> None:
+        """A task is about to run."""
+
+    def _may_process(self, active: ActiveTask) -> bool:
+        """True if a task may take records."""
+        return True
 
     def _compared(self, active: ActiveTask) -> str:
         """X2: the state is that of the position it begins at; of others the outputs tell."""
@@ -305,11 +321,14 @@ class Owner:
 
     def _go_on(self, tasks: list[ActiveTask], most: int) -> None:
         """Process input, or take a step of a commit, for whose answer processing may wait."""
+        ready = [self._may_process(active) for active in tasks]
+        most = most if all(ready) else 0
         waits = self.commits.sealed or not most
         if self._sent is not None and waits:
             self._answer(*self._sent)
         elif self._unit is not None and not self.commits.under_way:
-            self.commits.begin_last(self._unit, tasks)
+            if not self.commits.begin_claims(self._unit, tasks):
+                self.commits.begin_last(self._unit, tasks)
         elif self._sent is None and (self._unit is not None or self.commits.under_way or not most):
             self.commits.begin(tasks, self._unit)
         else:
@@ -322,13 +341,22 @@ class Owner:
 
     def _answer(self, token: int, request: OffsetCommit) -> None:
         """Send the commit; its answer."""
-        code = self.sink.commit(request, _PATIENCE_MS)
+        code = self._ended_by(request)
         self._sent = None
         lost = CommitOutcome.UNKNOWN if code == -1 else CommitOutcome.LOST
-        settled = self.commits.done(token, lost if code else CommitOutcome.ACCEPTED, code)
+        outcome = lost if code else CommitOutcome.ACCEPTED
+        settled = self.commits.done(token, outcome, code)
         if self._unit is not None and settled is not None and settled.accepted:
             self.commits.finish()
             self.close()
+        self._answered(outcome)
+
+    def _answered(self, outcome: CommitOutcome) -> None:
+        """A commit was answered."""
+
+    def _ended_by(self, request: OffsetCommit) -> int:
+        code: int = self.sink.commit(request, _PATIENCE_MS)
+        return code
 
     def _lose(self) -> None:
         """Go back to the last commit; or find that the tasks are another's."""
