@@ -83,14 +83,26 @@ def _parts(part: Any) -> list[Any]:
 
 
 def fields_of(value: Any) -> tuple[str, ...]:
-    """The names of the fields of a struct, a dataclass or an attrs class; empty for another."""
+    """The names of the fields of an object of a class that declares them; empty for another.
+
+    Such are structs, dataclasses, attrs classes and pydantic's models.
+    """
     cls: Any = type(value)
     if isinstance(value, msgspec.Struct):
         return value.__struct_fields__
-    fields = getattr(cls, "__dataclass_fields__", None)
-    if fields is not None:
+    fields = getattr(cls, "__dataclass_fields__", None) or model_fields(cls)
+    if fields:
         return tuple(fields)
     return tuple(one.name for one in getattr(cls, "__attrs_attrs__", ()))
+
+
+def model_fields(cls: Any) -> dict[str, Any]:
+    """The fields of a class of pydantic by their names; empty for another class."""
+    if not hasattr(cls, "__pydantic_validator__"):
+        return {}
+    since_2_10: dict[str, Any] | None = getattr(cls, "__pydantic_fields__", None)
+    found: dict[str, Any] = cls.model_fields if since_2_10 is None else since_2_10
+    return found
 
 
 def whole_documents(column: Iterable[Any]) -> bool:
