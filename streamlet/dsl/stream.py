@@ -49,7 +49,7 @@ from streamlet.dsl.operators.stateless import (
     Peek,
     SelectKey,
 )
-from streamlet.dsl.operators.topics import ChooseTopics
+from streamlet.dsl.operators.topics import ChooseTopics, TopicNames
 from streamlet.dsl.processors.keyed_state import State
 from streamlet.dsl.processors.nodes import Processing
 from streamlet.dsl.processors.processor import Processor
@@ -679,7 +679,8 @@ class KStream(Generic[K, V]):
         says which input record it stems from, and ``streamlet.without_repeats`` can tell what a
         crash had written again. A topic that the stream itself comes from is refused, since each
         record would be read again for ever; ``feedback`` permits it, for streams that write fewer
-        records there than they read.
+        records there than they read. A function that chooses it, or a topic that the application
+        makes for itself, fails its record.
 
         - Nulls: written as they are; a record without a key goes to any partition.
         - Key, timestamp, headers: those of the record.
@@ -701,7 +702,8 @@ class KStream(Generic[K, V]):
             if partitioner is not None or origin:
                 what = "origin=True needs" if origin else "a partitioner knows"
                 raise TopologyError(f"{call}: {what} one topic, not one of each record")
-            target = self._applied(topic, ChooseTopics)
+            check = self._node.builder.graph.check_of_chosen(self._node.name, feedback)
+            target = self._applied(topic, lambda chosen: ChooseTopics(chosen, TopicNames(check)))
         if partitioner is not None:
             check_takes(call, partitioner, "key", "value", "partitions")
         new_key, new_value = self._written(key, value, call)

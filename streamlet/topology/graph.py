@@ -6,8 +6,9 @@ nodes and made-up stores alike, so that the same program gets the same names the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
+from functools import partial
 
 import attrs
 
@@ -27,7 +28,7 @@ from streamlet.topology.nodes import (
     StoreSpec,
 )
 from streamlet.topology.optimization import InnerJoin, MergeableRepartition, Optimization
-from streamlet.topology.outputs import check_origins, refuse_loop
+from streamlet.topology.outputs import check_origins, refuse_chosen, refuse_loop
 from streamlet.topology.partitioners import with_partitioners
 from streamlet.topology.self_joins import with_single_stores
 from streamlet.topology.subtopologies import Node, Subtopology, own_topics, split
@@ -280,7 +281,20 @@ class Graph:
 
     def check_no_loop(self, name: str, topic: str) -> None:
         """Refuse to write what a node sends to a topic that it comes from, by ``TopologyError``."""
-        refuse_loop((self._nodes[one] for one in self.above(name)), topic)
+        refuse_loop(self.sources_above(name), topic)
+
+    def check_of_chosen(self, name: str, feedback: bool) -> Callable[[str], None]:
+        """A function that refuses topics that are chosen for records that a node sends.
+
+        Those that the node comes from are refused without ``feedback``.
+        """
+        above = () if feedback else self.sources_above(name)
+        return partial(refuse_chosen, self.application, above)
+
+    def sources_above(self, name: str) -> tuple[SourceNode, ...]:
+        """The sources whose records may reach a node, also through repartition topics."""
+        nodes = (self._nodes[one] for one in self.above(name))
+        return tuple(node for node in nodes if isinstance(node, SourceNode))
 
     def sources_of(self, name: str) -> set[str]:
         """The names of the sources whose records may reach a node without a topic between."""

@@ -5,23 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamlet.errors import TopologyError
-from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from streamlet.topology.names import may_be_of
+from streamlet.topology.nodes import SourceNode
 from streamlet.topology.reach import answers_before, global_before, joined_before, timed_before
 from streamlet.topology.subtopologies import Subtopology
 
 
-def refuse_loop(above: Iterable[SourceNode | ProcessorNode | SinkNode], topic: str) -> None:
-    """Refuse to write a topic that one of these nodes, those above the sink, reads.
+def refuse_loop(above: Iterable[SourceNode], topic: str, to: str = "") -> None:
+    """Refuse to write a topic that one of the sources above the sink reads.
+
+    ``to`` is what the call was given in place of the topic, for the message.
 
     Raises:
         TopologyError: records would go round.
     """
-    if any(isinstance(node, SourceNode) and node.reads(topic) for node in above):
+    if any(source.reads(topic) for source in above):
         raise TopologyError(
             f"to({topic!r}) writes the topic that this stream is read from: each record would "
             "be read and written again for ever; write another topic, or, if fewer records go "
-            f"back than are read, say so: to({topic!r}, feedback=True)"
+            f"back than are read, say so: to({to or repr(topic)}, feedback=True)"
         )
+
+
+def refuse_chosen(application: str, above: Iterable[SourceNode], topic: str) -> None:
+    """Refuse a topic that a function chose for a record: one of a loop, or of the application.
+
+    Raises:
+        TopologyError: records would go round, or into a changelog, say.
+    """
+    if may_be_of(topic, application):
+        raise TopologyError(
+            f"a record's topic {topic}: {application} itself makes and reads topics of such names; "
+            "no function writes to them"
+        )
+    refuse_loop(above, topic, "function")
 
 
 def check_origins(part: Subtopology) -> None:

@@ -17,15 +17,24 @@ from streamlet.user_code import shown
 
 
 class TopicNames(dict[Any, str]):
-    """Topic names that were checked; looking one up checks it first."""
+    """Topic names that were checked; looking one up checks it first.
+
+    Args:
+        check: refuses further names, by ``TopologyError``.
+    """
+
+    def __init__(self, check: Callable[[str], None]) -> None:
+        super().__init__()
+        self._check = check
 
     def __missing__(self, topic: Any) -> str:
         """The name itself.
 
         Raises:
             TypeError: it is no text.
-            TopologyError: Kafka takes no such name, or it is one of Kafka's own topics or the
-                control topic of an application: names may stem from records, which anyone writes.
+            TopologyError: Kafka takes no such name, or it is one of Kafka's own topics, the
+                control topic of an application or one that ``check`` refuses: names may stem from
+                records, which anyone writes.
         """
         if type(topic) is not str:
             refuse_promise(topic)
@@ -33,6 +42,7 @@ class TopicNames(dict[Any, str]):
         check_topic_name(topic, "a record's topic")
         if topic.startswith("__") or is_control_topic(topic):
             raise TopologyError(f"a record's topic {topic}: no function writes to it")
+        self._check(topic)
         self[topic] = topic
         return topic
 
@@ -42,7 +52,7 @@ class ChooseTopics:
     """Puts the topic of each record in the column ``olds``, which streams do not use."""
 
     function: Callable[[Any, Any], Any]
-    names: TopicNames = attrs.field(factory=TopicNames)
+    names: TopicNames
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or returns no name of a topic."""

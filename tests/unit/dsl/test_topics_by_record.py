@@ -59,6 +59,41 @@ def test_a_name_that_is_none_fails_its_record(name: Any) -> None:
         assert len(driver.read_output("dead")) == 1
 
 
+def test_a_topic_that_the_stream_comes_from_is_chosen_only_where_that_is_meant() -> None:
+    app = sl.App("a", on_error="skip")
+    tries = app.stream("jobs", key=str, value=int)
+    less = tries.map_values(lambda n: n - 1, value=int)
+    less.to(lambda key, n: "jobs" if n > 0 else "done")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_inputs("jobs", [("a", 3), ("a", 1)])
+        assert driver.skipped() == 1
+        assert [record.value for record in driver.read_output("done")] == [0]
+    app = sl.App("a")
+    counts = app.stream("jobs", key=str, value=int).group_by(lambda k, v: v, key=int).count()
+    counts.to_stream().to(lambda key, n: "jobs")
+    with (
+        TopologyTestDriver(app) as driver,
+        pytest.raises(ProcessingError, match=r"again for ever.*to\(function, feedback=True\)"),
+    ):
+        driver.pipe_input("jobs", "a", 3)
+    app = sl.App("a")
+    less = app.stream("jobs", key=str, value=int).map_values(lambda n: n - 1, value=int)
+    less.to(lambda key, n: "jobs" if n > 0 else "done", feedback=True)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("jobs", "a", 3)
+        assert [record.value for record in driver.read_output("done")] == [0]
+
+
+@pytest.mark.parametrize("topic", ["a-counts-changelog", "a-counts-repartition"])
+def test_a_name_of_the_applications_own_topics_fails_its_record(topic: str) -> None:
+    app = sl.App("a", on_error="skip")
+    app.stream("in", key=str, value=str).to(lambda key, value: value)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_inputs("in", [("k", topic), ("k", "b-counts-changelog")])
+        assert driver.skipped() == 1
+        assert driver.produced_topic_names() == ["b-counts-changelog"]
+
+
 def test_a_value_that_cannot_be_encoded_fails_alone() -> None:
     app = sl.App("a", on_error="skip")
     mapped = app.stream("in", key=str, value=str).map_values(
