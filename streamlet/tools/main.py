@@ -20,8 +20,9 @@ from typing import Annotated
 import typer
 
 import streamlet.tools
+from streamlet.terminal import drop_strange_sizes
 from streamlet.tools.command import REGISTRY
-from streamlet.tools.output import CommandOutput
+from streamlet.tools.output import CommandOutput, printing_outside_commands, taking_all
 from streamlet.tools.versions import version_lines
 
 #: What ``--help`` says of a group.
@@ -110,11 +111,14 @@ def main() -> None:
         commands = build()
     except KeyboardInterrupt:
         sys.exit(130)
-    try:
-        commands(prog_name="streamlet")
-    except SystemExit as ended:
-        _tell_usage(ended)
-        raise
+    drop_strange_sizes(os.environ)
+    taking_all(sys.stdout)  # help has characters that not every encoding has
+    with printing_outside_commands():
+        try:
+            commands(prog_name="streamlet")
+        except SystemExit as ended:
+            _tell_usage(ended)
+            raise
 
 
 def _tell_usage(ended: SystemExit) -> None:

@@ -56,7 +56,7 @@ class CommandOutput:
         log_json: bool = False,
     ) -> None:
         self.as_json, self._log_json = as_json, log_json
-        self._out = _taking_all(out or sys.stdout)
+        self._out = taking_all(out or sys.stdout)
         self._people = _console(self._out)
         self._err = err or sys.stderr
         self._notes = _console(self._err)
@@ -186,6 +186,26 @@ def _written(out: TextIO) -> Iterator[None]:
 
 
 @contextmanager
+def printing_outside_commands() -> Iterator[None]:
+    """End by exit code 1 where help, a version or a usage error cannot be printed.
+
+    Commands see to that themselves; without one it would be a traceback.
+    """
+    try:
+        with _written(sys.stdout):
+            try:
+                yield
+            finally:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output(sys.stdout)
+        sys.exit(1)
+    except StreamletError as error:
+        CommandOutput(as_json=False).failed(error, error.exit_code)
+        sys.exit(error.exit_code)
+
+
+@contextmanager
 def _noted(err: TextIO) -> Iterator[None]:
     """Drop notes to standard error once its reader is gone (``2>&1 | head``)."""
     try:
@@ -211,7 +231,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("streamlet.escaped", _escaped)
 
 
-def _taking_all(out: TextIO) -> TextIO:
+def taking_all(out: TextIO) -> TextIO:
     """The stream, which writes any text: else a name could end a command instead of its answer."""
     if isinstance(out, io.TextIOWrapper):
         out.reconfigure(errors="streamlet.escaped")
