@@ -18,6 +18,7 @@ from streamlet.config.client_properties import CLIENT_PROPERTIES
 from streamlet.config.kafka_streams import CLIENT_WIDE, answer, client_property
 from streamlet.config.security import is_security, resolve
 from streamlet.config.values import ValueKind
+from streamlet.given_files import bytes_of
 from streamlet.user_code import shown
 
 #: Key, value and place of one entry: of a properties file, or of an option of a command.
@@ -285,7 +286,7 @@ def file_entries(file: Path | FileEntries | None, problems: list[str]) -> Iterat
         yield from _listed(problems, "file", () if file is None else file, "a Path", _is_entry)
         return
     try:
-        text = file.read_text("utf-8-sig")
+        text = bytes_of(file).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         problems.append(f"{file}: cannot be read ({reason})")

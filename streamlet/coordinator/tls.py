@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from streamlet.config.java_security import JKS_KEYS
+from streamlet.given_files import bytes_of
 
 #: The first bytes of a key store of Java's own kind.
 _JKS = b"\xfe\xed\xfe\xed"
@@ -122,7 +123,7 @@ def _unpacked(config: Mapping[str, str]) -> bytes:
     """Key and certificates of a PKCS#12 file, as PEM."""
     key = "ssl.keystore.location"
     try:
-        packed = Path(config[key]).read_bytes()
+        packed = bytes_of(Path(config[key]))
     except OSError as error:
         raise TlsProblem(f"{key} = {config[key]}: cannot be read ({error.strerror})") from error
     if packed.startswith(_JKS):

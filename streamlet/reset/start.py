@@ -14,14 +14,13 @@ from streamlet.bounded import INT32_MAX, INT64_MAX, whole
 from streamlet.clock import moment
 from streamlet.config.values import duration
 from streamlet.errors import ConfigError
+from streamlet.given_files import bytes_of
 from streamlet.kafka.ports import Admin
 from streamlet.types import TopicPartition
 from streamlet.user_code import listed, shown
 
 EARLIEST, LATEST = "earliest", "latest"
 
-#: Bytes of a file of positions: some 100,000 lines.
-_MOST_FILE_BYTES = 16 << 20
 _ISO = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})S)?)?", re.I)
 _SECONDS = (86_400, 3_600, 60, 1)
 
@@ -80,12 +79,9 @@ class StartPosition:
             ConfigError: the file cannot be read, or a line is none.
         """
         try:
-            with path.open(encoding="utf-8-sig") as file:
-                text = file.read(_MOST_FILE_BYTES + 1)
+            text = bytes_of(path).decode("utf-8-sig")
         except (OSError, UnicodeError) as error:
             raise ConfigError([f"--from-file {path}: {error}"]) from error
-        if len(text) > _MOST_FILE_BYTES:
-            raise ConfigError([f"--from-file {path}: more than {_MOST_FILE_BYTES} characters"])
         exact: dict[TopicPartition, int] = {}
         problems: list[str] = []
         for number, line in enumerate(text.splitlines(), 1):

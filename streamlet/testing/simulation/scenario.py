@@ -17,6 +17,7 @@ import attrs
 from streamlet.config import Settings
 from streamlet.coordinator.member_config import MembershipConfig
 from streamlet.errors import ConfigError
+from streamlet.given_files import bytes_of
 from streamlet.rebalance.envelope import CONSUMER, STREAM
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import (
@@ -72,7 +73,7 @@ def read_scenario(path: Path, settings: Mapping[str, str] | None = None) -> Scen
         ScenarioError: it cannot be read or played; names every key and what was expected there.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = bytes_of(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError([f"cannot read {path}: {error}"]) from error
     try:
