@@ -48,6 +48,9 @@ class BadLine:
     reason: str
 
 
+#: Characters of a line: more than a broker takes as a record, and few enough for the memory.
+MOST_LINE = 64 << 20
+
 Parsed = Iterator[InputRecord | BadLine]
 
 _DOCUMENT = json()
@@ -91,6 +94,9 @@ class LineReader:
 
     def _parsed(self, parse: Callable[[int, str], InputRecord], lines: Iterable[str]) -> Parsed:
         for number, line in enumerate(lines, 1):
+            if len(line) > MOST_LINE:
+                yield BadLine(number, f"it has more than {MOST_LINE:,} characters")
+                continue
             text = line.removesuffix("\n").removesuffix("\r")
             if not text and self.format is not Format.LINES:
                 continue

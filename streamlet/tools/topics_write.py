@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -158,8 +159,12 @@ def _check(reader: LineReader, file: Path) -> None:
 
 
 def _parsed(reader: LineReader, lines: TextIO, file: Path) -> Iterator[InputRecord | BadLine]:
+    from streamlet.records.lines import MOST_LINE
+
+    # In pieces, else a line without an end would fill the memory before it is refused.
+    pieces = iter(partial(lines.readline, MOST_LINE + 1), "")
     try:
-        yield from reader.records(lines)
+        yield from reader.records(pieces)
     except ConfigError as error:
         problems = [f"{_name(file)}, {problem}" for problem in error.problems]
         raise ConfigError([*problems, "nothing was written"]) from error

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
+
 import pytest
 
 from streamlet.errors import ConfigError
 from streamlet.records.lines import BadLine, Format, InputRecord, LineReader
 from streamlet.records.types import DataType
+from streamlet.tools import topics_write
 
 Found = list[InputRecord | BadLine]
 
@@ -147,3 +151,19 @@ def test_csv_rows_of_other_lengths_and_broken_quotes_are_bad_lines() -> None:
 def test_csv_needs_names_in_its_first_line(head: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read(Format.CSV, f"{head}\nb,2\n")
+
+
+def test_a_line_without_an_end_is_refused_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of ``topics write lines < /dev/zero``: nothing reads to its end, which never comes."""
+    monkeypatch.setattr("streamlet.records.lines.MOST_LINE", 10)
+
+    class Endless(io.StringIO):
+        def readline(self, size: int | None = -1, /) -> str:
+            assert size is not None
+            assert size > 0
+            return "\0" * size
+
+    reader = LineReader(Format.LINES, DataType.of("str", ""), DataType.of("str", ""))
+    found = next(topics_write._parsed(reader, Endless(), Path("-")))
+    assert found == BadLine(1, "it has more than 10 characters")
+    assert read(Format.LINES, "0123456789") == [InputRecord(1, None, b"0123456789")]
