@@ -155,7 +155,8 @@ class ServerOptions:
         if self.ca is None and own is None:
             return tls.of_client(settings)
         pair = None if own is None else (str(own), str(self.certificate_key or own))
-        return tls.with_files(pair, None if self.ca is None else str(self.ca))
+        names = "--certificate and --certificate-key", "--ca"
+        return tls.with_files(pair, None if self.ca is None else str(self.ca), names)
 
 
 _USUAL, _FOUND = QueryOptions(), ServerOptions()
@@ -184,13 +185,12 @@ def query(
 
 
 def _path(store: str, key: str | None, listed: KeyLists | None) -> str:
-    from urllib.parse import quote
+    from streamlet.web.keys import address
 
     if listed is not None and key is None:
         raise typer.BadParameter("--list is of a KEY")
     parts = [one for one in (store, key) if one is not None]
-    path = "/".join(quote(one, safe="") for one in parts)
-    return f"/stores/{path}" + ("" if listed is None else f"/{listed.value}")
+    return address("stores", *parts) + ("" if listed is None else f"/{listed.value}")
 
 
 def clients_of(common: Common, app: str, server: ServerOptions = _FOUND) -> list[StoreClient]:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, overload
-from urllib.parse import quote, urlencode
 
 import attrs
 import msgspec
@@ -35,7 +34,7 @@ from streamlet.types import ms_of
 from streamlet.user_code import shown
 from streamlet.web.answers import error_of
 from streamlet.web.asked import MOST_WAIT_MS
-from streamlet.web.keys import packed
+from streamlet.web.keys import address, in_utf8, packed, with_parameters
 from streamlet.web.proofs import ANSWER_PROOF, AT_LEAST, authorization, is_answer
 from streamlet.web.tls import with_files
 
@@ -175,7 +174,7 @@ class StoreClient:
             InvalidStateStoreError: it does not answer, or refuses; the subclass says why.
         """
         given = dict(parameters or {})
-        target = f"{path}?{urlencode(given)}" if given else path
+        target = with_parameters(path, given)
         headers: dict[str, str] = {}
         if at_least is not None and at_least.offsets:
             headers[AT_LEAST] = msgspec.json.encode(at_least.to_json()).decode()
@@ -257,7 +256,8 @@ def connect(
         raise ConfigError(["connect(key=) is that of a certificate: give certificate= too"])
     own = None if certificate is None else (str(certificate), str(key or certificate))
     authorities = None if ca is None else str(ca)
-    context = with_files(own, authorities) if own or ca is not None else None
+    names = "connect(certificate=, key=)", "connect(ca=)"
+    context = with_files(own, authorities, names) if own or ca is not None else None
     return StoreClient(url, token.strip() if isinstance(token, str) else token, context)
 
 
@@ -299,8 +299,7 @@ class RemoteReads:
 
     def entries(self, form: str = "json", **parameters: Any) -> Iterator[dict[str, Any]]:
         """The entries of all keys; ``form`` is that of keys and prefixes among the parameters."""
-        path = f"/stores/{quote(self.name, safe='')}"
-        return self._pages(path, {"key-format": form, **_texts(parameters)})
+        return self._pages(address("stores", self.name), {"key-format": form, **_texts(parameters)})
 
     def key_of(self, entry: dict[str, Any]) -> Any:
         """The key of an entry, of its type."""
@@ -336,7 +335,7 @@ class RemoteReads:
     def _path(self, key: Any) -> str:
         if key is None:
             raise TypeError(f"store {self.name}: a key cannot be None")
-        return f"/stores/{quote(self.name, safe='')}/{quote(key_text(key), safe='')}"
+        return address("stores", self.name, key_text(key))
 
     def _get(self, path: str, parameters: dict[str, str]) -> dict[str, Any]:
         try:
@@ -369,7 +368,8 @@ def key_text(key: Any) -> str:
     """A key as text: bytes in base64, anything else as JSON."""
     if isinstance(key, bytes):
         return packed(key)
-    return msgspec.json.encode(key).decode()
+    with in_utf8():
+        return msgspec.json.encode(key).decode()
 
 
 def _form(key: Any) -> dict[str, str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -35,6 +38,36 @@ def unpacked(text: str, what: str) -> bytes:
         return urlsafe_b64decode(given.encode("ascii") + b"=" * (-len(given) % 4))
     except ValueError as error:
         raise InvalidQueryError(f"{what}: expected base64 in the alphabet of addresses") from error
+
+
+def address(*parts: str) -> str:
+    """The address of these parts, as ``/stores/NAME/KEY``.
+
+    Raises:
+        InvalidQueryError: one is no UTF-8.
+    """
+    with in_utf8():
+        return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def with_parameters(path: str, given: Mapping[str, str]) -> str:
+    """An address with parameters behind it.
+
+    Raises:
+        InvalidQueryError: one is no UTF-8.
+    """
+    with in_utf8():
+        return f"{path}?{urlencode(given)}" if given else path
+
+
+@contextmanager
+def in_utf8() -> Iterator[None]:
+    """Refuse a text without bytes, as of a command's argument whose bytes are no UTF-8."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        text = shown(error.object)
+        raise InvalidQueryError(f"{text} is no UTF-8; give such a key in base64") from error
 
 
 def key_of(serde: Serde[Any], text: str, form: str, what: str = "key") -> Any:

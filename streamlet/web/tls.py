@@ -7,6 +7,9 @@ import ssl
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
 
+#: The settings that name a certificate with its key, and authorities.
+_SETTINGS = "http.ssl.certificate.location and http.ssl.key.location", "http.ssl.ca.location"
+
 
 def of_server(settings: Settings) -> ssl.SSLContext | None:
     """The context of the server; None: it speaks without TLS.
@@ -35,8 +38,14 @@ def of_client(settings: Settings) -> ssl.SSLContext:
     return with_files(*_files(settings))
 
 
-def with_files(certificate: tuple[str, str] | None, authorities: str | None) -> ssl.SSLContext:
+def with_files(
+    certificate: tuple[str, str] | None,
+    authorities: str | None,
+    names: tuple[str, str] = _SETTINGS,
+) -> ssl.SSLContext:
     """The context of a client with these files: its certificate and key, and whom it believes.
+
+    ``names`` are those of where the files were named, for messages.
 
     Raises:
         ConfigError: as ``of_server``.
@@ -45,7 +54,7 @@ def with_files(certificate: tuple[str, str] | None, authorities: str | None) -> 
         context = ssl.create_default_context()
     else:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _load(context, certificate, authorities)
+    _load(context, certificate, authorities, names)
     return context
 
 
@@ -57,17 +66,25 @@ def _files(settings: Settings) -> tuple[tuple[str, str] | None, str | None]:
 
 
 def _load(
-    context: ssl.SSLContext, certificate: tuple[str, str] | None, authorities: str | None
+    context: ssl.SSLContext,
+    certificate: tuple[str, str] | None,
+    authorities: str | None,
+    names: tuple[str, str] = _SETTINGS,
 ) -> None:
     try:
         if certificate is not None:
             context.load_cert_chain(*certificate)
     except (OSError, ValueError) as error:  # a path may be none
-        names = "http.ssl.certificate.location and http.ssl.key.location"
-        raise ConfigError([f"{names}: {error}"]) from error
+        given = " and ".join(map(str, certificate or ()))
+        raise ConfigError([f"{names[0]} = {given}: {_reason(error)}"]) from error
     if authorities is None:
         return
     try:
         context.load_verify_locations(authorities)
     except (OSError, ValueError) as error:
-        raise ConfigError([f"http.ssl.ca.location: {error}"]) from error
+        raise ConfigError([f"{names[1]} = {authorities}: {_reason(error)}"]) from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """The reason in words, without the number of the system's error."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+import streamlet as sl
+from streamlet.state.query_errors import InvalidQueryError
 from streamlet.tools.main import build
 from streamlet.tools.query import _cell
 from tests.unit.queries.served import Serving, filled
@@ -103,3 +105,19 @@ def test_it_says_what_is_wrong(url: str) -> None:
     unknown = query(url, "nothing", "k1")
     assert (unknown.exit_code, unknown.stdout) == (3, "")
     assert "no store 'nothing'" in unknown.stderr
+
+
+def test_a_key_that_is_no_utf8_is_refused(url: str) -> None:
+    """As the shell gives it: ``$'\\xff'`` has no bytes but those of Python's escape."""
+    for words in (["counts", "\udcff"], ["counts", "--prefix", "\udcff"], ["\udcff", "k1"]):
+        refused = query(url, *words)
+        assert refused.exit_code == 2
+        assert refused.stderr.startswith("error: '\\udcff' is no UTF-8; give such a key in base64")
+    with pytest.raises(InvalidQueryError, match="no UTF-8"):
+        sl.connect(url, token=TOKEN).store("counts").get("\udcff")
+
+
+def test_a_file_that_cannot_be_read_is_named_with_its_option(url: str) -> None:
+    words = ("counts", "k1", "--ca", "/nowhere/ca.pem")
+    refused = CliRunner().invoke(build(), ["query", "all", *words, "--url", "https://localhost:1"])
+    assert refused.stderr == "error: --ca = /nowhere/ca.pem: No such file or directory\n"
