@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 import ssl
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from streamlet.clock import Clock
 from streamlet.closing import Closing
@@ -27,6 +29,20 @@ from streamlet.web.entry import EVERY
 from streamlet.web.requests import Requests
 
 log = get_logger(__name__)
+
+
+class _OwnFaults(logging.Filter):
+    """Leaves to debugging that a client sent what is no request: any client can, on and on."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for such an error, unless debugging is on."""
+        if record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):
+            record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+        return _protocol_log.isEnabledFor(record.levelno)
+
+
+_protocol_log = get_logger(f"{__name__}.protocol")
+_protocol_log.addFilter(_OwnFaults())
 
 #: Connections at a time. One more has that closed which has been idle for longest.
 MOST_CONNECTIONS = 256
@@ -55,6 +71,7 @@ class _Connections:
             self._answer,
             handler_cancellation=True,
             access_log=None,
+            logger=_protocol_log,
             auto_decompress=False,
             max_line_size=MOST_LINE,
             max_field_size=MOST_HEADER,
