@@ -12,9 +12,19 @@ import os
 import pwd
 import stat
 from pathlib import Path
+from typing import Literal
+
+import platformdirs
 
 #: Rights of group and others.
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+#: The kinds of a user's folders: what gives each, and where it is below a home.
+_FOLDERS = {
+    "data": (platformdirs.user_data_path, ".local/share"),
+    "state": (platformdirs.user_state_path, ".local/state"),
+    "cache": (platformdirs.user_cache_path, ".cache"),
+}
 
 
 class NotOwnError(PermissionError):
@@ -22,6 +32,20 @@ class NotOwnError(PermissionError):
 
     def __init__(self, path: Path, text: str) -> None:
         super().__init__(errno.EPERM, text, str(path))
+
+
+def user_folder(kind: Literal["data", "state", "cache"]) -> Path:
+    """The user's folder for what is streamlet's, which need not be there.
+
+    A user without a home, as that of a service, has it where a container would say that its home is
+    the root: what writes there is refused with the setting that names another.
+    """
+    found, below_home = _FOLDERS[kind]
+    try:
+        folder = Path(found("streamlet"))
+    except RuntimeError:
+        folder = Path()
+    return folder if folder.is_absolute() else Path("/", below_home, "streamlet")
 
 
 def make_own_folder(folder: Path) -> None:

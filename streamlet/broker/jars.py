@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
-from platformdirs import user_cache_path
 from rich.progress import (
     DownloadColumn,
     Progress,
@@ -34,6 +33,7 @@ from rich.progress import (
 
 from streamlet.broker.folders import writable
 from streamlet.errors import BrokerError
+from streamlet.own_files import user_folder
 from streamlet.terminal import console
 
 #: Called with the name and size in bytes of each file that begins to arrive.
@@ -77,7 +77,7 @@ _SUMS = Path(__file__).parent / "sums"
 
 def cache_folder() -> Path:
     """The folder of files that can be fetched or made again."""
-    return writable(Path(user_cache_path("streamlet")))
+    return writable(user_folder("cache"))
 
 
 def jars(

@@ -18,7 +18,6 @@ from typing import Annotated, ClassVar, TypeVar
 
 import attrs
 import msgspec
-from platformdirs import user_state_path
 
 from streamlet.bounded import INT32_MAX, parsed
 from streamlet.broker.folders import writable
@@ -27,6 +26,7 @@ from streamlet.broker.probe import serves
 from streamlet.broker.registry import answers, mark_of_folder, url_at
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import NotFoundError, TimedOutError
+from streamlet.own_files import user_folder
 
 _STOP_TIMEOUT_MS = 30_000
 _STOP_TIMEOUT_AMONG_MS = 10_000
@@ -209,4 +209,4 @@ def record_of(raw: bytes, sort: type[Kind]) -> Kind | None:
 
 
 def _folder(kept_in: str) -> Path:
-    return writable(Path(user_state_path("streamlet")) / kept_in)
+    return writable(user_folder("state") / kept_in)

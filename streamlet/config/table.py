@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import attrs
-import platformdirs
 
 from streamlet.config import relations, sources
 from streamlet.config.http_rows import HTTP_GROUP, HttpSettings
@@ -35,6 +34,7 @@ from streamlet.config.values import (
     words,
 )
 from streamlet.errors import ConfigError
+from streamlet.own_files import user_folder
 
 ClientKind = Literal[
     "consumer", "main.consumer", "restore.consumer", "global.consumer", "producer", "admin", "group"
@@ -51,10 +51,6 @@ _metrics = partial(row, "metrics")
 _tracing = partial(row, "tracing")
 #: The groups of rows that come last on the page, in this order.
 _LAST_GROUPS = {HTTP_GROUP: 1, "tracing": 2}
-
-
-def _user_folder() -> Path:
-    return platformdirs.user_data_path("streamlet")
 
 
 @attrs.frozen(hash=False)
@@ -241,7 +237,7 @@ class Settings(MemorySettings, HttpSettings):
     )
 
     state_dir: Path = _state(  # noqa: RUF009 - it makes an attrs field, not a shared default
-        folder(), _user_folder, "Where state is kept.", "the user's data folder"
+        folder(), partial(user_folder, "data"), "Where state is kept.", "the user's data folder"
     )
     state_cleanup_delay_ms: int = _state(
         duration(),

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from platformdirs import user_data_path
 
 from streamlet.broker.record import BrokerRecord, running, some_running
 from streamlet.errors import BrokerError, ConfigError
 from streamlet.hosting.signals import GracefulStop
+from streamlet.own_files import user_folder
 from streamlet.signals import handled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
@@ -63,7 +63,7 @@ def start(
         _answer(common, there)
         return
     if data_dir is None and not ephemeral:
-        data_dir = Path(user_data_path("streamlet")) / "broker" / str(port)
+        data_dir = user_folder("data") / "broker" / str(port)
     kafka = KafkaBroker(port or None, data_dir, common.settings, brokers=brokers)
     records = started(kafka, ephemeral, detached=not foreground)
     if foreground:

@@ -15,11 +15,11 @@ from typing import Annotated, Any
 
 import attrs
 import typer
-from platformdirs import user_data_path
 
 from streamlet.broker.record import BrokerRecord, running
 from streamlet.errors import ConfigError, StreamletError
 from streamlet.hosting.signals import GracefulStop
+from streamlet.own_files import user_folder
 from streamlet.tools.broker import started
 from streamlet.tools.command import Common, command
 
@@ -95,7 +95,7 @@ def _broker(port: int) -> list[BrokerRecord]:
 
     if running(BrokerRecord, port):
         return []
-    folder = Path(user_data_path("streamlet")) / "broker" / str(port)
+    folder = user_folder("data") / "broker" / str(port)
     return started(KafkaBroker(port, folder), ephemeral=False, detached=False)
 
 

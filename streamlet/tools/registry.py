@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from platformdirs import user_data_path
 
 from streamlet.broker.record import RegistryRecord, running, some_running
 from streamlet.errors import ConfigError
+from streamlet.own_files import user_folder
 from streamlet.signals import handled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
@@ -33,7 +33,7 @@ def start(common: Common, port: Port = 8081) -> None:
         common.output.note(f"a schema registry runs on port {port} already")
         _answer(common, record)
         return
-    folder = Path(user_data_path("streamlet")) / "registry" / str(port) if port else None
+    folder = user_folder("data") / "registry" / str(port) if port else None
     server = RegistryServer(port or None, folder)
     try:
         with handled({signal.SIGTERM: signal.default_int_handler}):  # else Java would live on

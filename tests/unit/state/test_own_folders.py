@@ -16,8 +16,11 @@ from pathlib import Path
 
 import pytest
 
+import streamlet as sl
 from streamlet.broker import storage
+from streamlet.config import Settings
 from streamlet.errors import StateError, StateFolderError, StateLockedError
+from streamlet.own_files import user_folder
 from streamlet.state.directory import INSTANCE_LOCK, StateDirectory, fields_of, holder_of
 from streamlet.state.instances import instances
 from streamlet.state.task_state import TaskState
@@ -293,3 +296,25 @@ def test_a_lock_that_is_no_file_is_refused_by_name_and_hides_no_other_instance(
         with pytest.raises(StateFolderError, match=INSTANCE_LOCK):
             directory.lock_instance()
         held.release()
+
+
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without a home, as that of a service, or a number that the system does not know."""
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+
+
+@pytest.mark.usefixtures("homeless")
+def test_a_user_without_a_home_has_what_it_has_where_the_root_is_one() -> None:
+    """An application can be made, and run with a folder that is named; else that is refused."""
+    assert Settings.load().state_dir == Path("/.local/share/streamlet")
+    assert Settings.load({"state.dir": "/data"}).state_dir == Path("/data")
+    assert sl.App("words").load_settings().state_dir == Path("/.local/share/streamlet")
+    assert user_folder("state") == Path("/.local/state/streamlet")
+    assert user_folder("cache") == Path("/.cache/streamlet")
