@@ -38,7 +38,9 @@ def status(
     ] = False,
     advice_window: Annotated[
         float,
-        typer.Option(metavar="S", min=1.0, help="Seconds to watch the lag for, for the advice."),
+        typer.Option(
+            metavar="S", min=1.0, max=86_400.0, help="Seconds to watch the lag for, for the advice."
+        ),
     ] = 15.0,
 ) -> None:
     """Show the instances, members and tasks of an application, and how far it lags.

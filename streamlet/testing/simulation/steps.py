@@ -15,6 +15,8 @@ from streamlet.testing.simulation.reading import ProblemCollector
 MODES = ("incremental", "eager", "upgrading")
 #: What an instance's program may differ in, by the field of ``InstanceSpec``.
 PROGRAM = ("mode", "version", "topology")
+#: Digits of the number of a subtopology.
+_MOST_DIGITS = 9
 _REQUESTS = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch")
 
 
@@ -24,7 +26,7 @@ def program_of(reader: ProblemCollector, field: str) -> Callable[[str, Any], Any
     def read_topology(where: str, value: object) -> dict[int, str]:
         found: dict[int, str] = {}
         for number, label in reader.each(where, value, reader.text).items():
-            if number.isdecimal():
+            if number.isdecimal() and len(number) <= _MOST_DIGITS:
                 found[int(number)] = label
             else:
                 reader.problem(f"{where}.{number}", "expected the number of a subtopology")

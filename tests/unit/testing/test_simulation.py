@@ -69,6 +69,10 @@ def changed(**parts: object) -> dict[str, Any]:
             "tasks.P9.subtopology: 0 has tasks with state",
         ),
         (changed(instances={"S1": {"capacity": 0}}), "instances.S1.capacity: expected a number"),
+        (
+            changed(instances={"S1": {"topology": {"1" * 5_000: "a"}}}),
+            "instances.S1.topology.111",
+        ),
         (changed(instances={"S1": {"mode": "fast"}}), "instances.S1.mode: unknown mode 'fast'"),
         (
             changed(instances={"S1": {"members": 2}, "S1-0": {}, "S2": {}, "S3": {}}),

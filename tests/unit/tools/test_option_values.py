@@ -17,6 +17,7 @@ from streamlet.tools.main import build
         (["dev", ""], "APP is empty"),
         (["topics", "read", "t", "--limit", str(2**63)], "--limit = 9223372036854775808: expected"),
         (["run", "a:b", "--processes=257"], "--processes"),
+        (["status", "a", "--advice", "--advice-window=1e10"], "--advice-window"),
         (["run", "a:b", "--capacity=nan"], "--capacity = nan: expected a number"),
         (["run", "a:b", "--name="], "--name is empty"),
         (["run", "a:b", "--tag", "a=b", "--tag", " "], "--tag is empty"),
