@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar, overload
 
+from streamlet.arguments import check_callable
 from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.processors.forwarded import Forwarding
 from streamlet.dsl.processors.punctuators import (
     Cancellable,
@@ -137,8 +139,9 @@ class ProcessorContext(Generic[KOut, VOut]):
         between many of them other tasks may go on.
 
         Raises:
-            TopologyError: the interval is no duration, or the topology was built without knowing
-                of punctuators.
+            TopologyError: the interval is no duration, the function takes other arguments, or the
+                topology was built without knowing of punctuators.
+            TypeError: ``punctuator`` is no function.
         """
         if by not in self._punctuators:
             raise TopologyError(f"schedule(by={shown(by)}): expected 'stream_time' or 'wall_clock'")
@@ -147,6 +150,8 @@ class ProcessorContext(Generic[KOut, VOut]):
                 f"{self._name}: schedule() was not seen in the code of the processor's class, but "
                 "the topology has to know of it: pass schedules=True to process()"
             )
+        check_callable("schedule()", punctuator, "a function of the time")
+        check_takes("schedule()", punctuator, "time_ms", yields=True)
         interval_ms = milliseconds("schedule(): interval", interval, 1)
         first = self.wall_clock_time + interval_ms if by == "wall_clock" else 0
         return self._punctuators[by].add(first, interval_ms, punctuator)

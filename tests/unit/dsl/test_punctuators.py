@@ -198,3 +198,26 @@ def test_an_interval_is_a_duration_and_there_are_two_kinds_of_time() -> None:
         app.stream("in", **STR).process(Wrong)
         with pytest.raises(TopologyError, match=message):
             TopologyTestDriver(app)
+
+
+@pytest.mark.parametrize(
+    ("punctuator", "message"),
+    [
+        (None, r"schedule\(\) expects a function of the time, got None"),
+        (lambda: None, r"schedule\(\) calls its function as \(time_ms\)"),
+        (lambda record, context: None, r"schedule\(\) calls its function as \(time_ms\)"),
+    ],
+)
+def test_a_punctuator_that_cannot_be_called_is_refused_when_it_is_set(
+    punctuator: Any, message: str
+) -> None:
+    class Sets(sl.Processor[str, str, str, str]):
+        def init(self, context: Any) -> None:
+            context.schedule("1h", "wall_clock", punctuator)
+
+        def process(self, record: sl.Record[str, str]) -> None: ...
+
+    app = sl.App("times")
+    app.stream("in", key=str, value=str).process(Sets, key=str, value=str)
+    with pytest.raises(sl.StreamletError, match=message):
+        TopologyTestDriver(app).pipe_input("in", "a", "b")
