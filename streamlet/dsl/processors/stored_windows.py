@@ -38,12 +38,16 @@ class WindowsView(StoreView):
 
     def get(self, window: Windowed[Any]) -> Any:
         """The value of a window, or None, as stores by key give it for a key."""
-        if not isinstance(window, Windowed):
-            raise TypeError(f"store {self.name}: expected a Windowed key, got {shown(window)}")
+        self._check_windowed(window)
         raw = self._store.reads.key_bytes(self._key(window.key))
         time = window.start if self._by_start else window.end
         found = self._found((raw, raw), time, time, backward=False)
         return next((value for one, value in found if one[1:] == window[1:]), None)
+
+    def _check_windowed(self, window: object) -> None:
+        """Refuse what is no ``Windowed`` key, by ``TypeError``."""
+        if not isinstance(window, Windowed):
+            raise TypeError(f"store {self.name}: expected a Windowed key, got {shown(window)}")
 
     def range(self) -> Iterator[tuple[Windowed[Any], Any]]:
         """All windows with their values, as stores by key give all entries."""

@@ -12,6 +12,7 @@ from streamlet.dsl.processors.stored_windows import (
     items_of,
     replace_item,
 )
+from streamlet.errors import WrongValueError
 from streamlet.kafka.ports import Headers
 from streamlet.serdes import Serde
 from streamlet.serdes.windowed import Windowed, windowed_of
@@ -192,6 +193,7 @@ class SessionStore(WindowsView, Generic[K, V]):
 
     Raises:
         TypeError: a time is no int, or a key is None where one is needed.
+        ValueError: a session that is put would end before it begins.
         SerdeError: the serde refuses a key or a value.
         TopologyError: an operator keeps the store, and a processor writes it.
     """
@@ -204,7 +206,11 @@ class SessionStore(WindowsView, Generic[K, V]):
 
         One that has expired is not put, and counted as dropped.
         """
+        self._check_windowed(session)
         start, end = checked_time(session.start, "a start"), checked_time(session.end, "an end")
+        if end < start:
+            what = f"a session from {start} to {end}"
+            raise WrongValueError(f"store {self.name}: {what} would end before it begins")
         key, stored = self._key(session.key), self._stored(value)
         if end < self._store.shown_from:
             self._drop(f"a session that ends at {end}")
@@ -226,6 +232,7 @@ class SessionStore(WindowsView, Generic[K, V]):
 
         None where there is no such session.
         """
+        self._check_windowed(session)
         found = self._item(session.key, session.start, session.end)
         return None if found is None else found[0]
 
@@ -238,6 +245,7 @@ class SessionStore(WindowsView, Generic[K, V]):
             InvalidStateStoreError: the store keeps no headers (``Materialized(headers=True)``).
         """
         self._check_headers()
+        self._check_windowed(session)
         return self._store.headers(self._item(session.key, session.start, session.end))
 
     def _item(self, key: Any, start: int, end: int) -> Item | None:

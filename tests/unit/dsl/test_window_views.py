@@ -300,6 +300,17 @@ def test_times_and_keys_are_checked() -> None:
         kept.view.put(None, 1, 1)
 
 
+def test_a_session_is_a_windowed_key_that_does_not_end_before_it_begins() -> None:
+    view = Kept(sl.session_store("s", key=str, value=int, retention=RETENTION)).view
+    for call in (view.remove, view.timestamp, lambda session: view.put(session, 1)):
+        with pytest.raises(TypeError, match="store s: expected a Windowed key, got 'a'"):
+            call("a")
+    with pytest.raises(ValueError, match="from 9 to 5 would end before it begins"):
+        view.put(Windowed("a", 9, 5), 1)
+    view.put(Windowed("a", 5, 5), 1)
+    assert [*view.all()] == [(Windowed("a", 5, 5), 1)]
+
+
 @pytest.mark.parametrize(
     "windows", [sl.tumbling(10), sl.hopping(10, 5), sl.sliding(10), sl.session(3), sl.unlimited()]
 )
