@@ -14,7 +14,7 @@ from datetime import timedelta
 from decimal import Decimal
 from math import isfinite
 from types import GenericAlias, NoneType
-from typing import Any, Literal, Optional, TypedDict
+from typing import Any, Literal, Optional, TypedDict, get_origin
 
 import attrs
 
@@ -27,6 +27,8 @@ from streamlet.user_code import printable, shown
 
 #: The sums of nothing, by the types of what is added where they are no int; a mean is of that type.
 _ZEROS: Mapping[Any, Any] = {Decimal: Decimal(0), timedelta: timedelta(0)}
+#: Types of several values, which have no sum that begins with 0.
+_CONTAINERS = (list, dict, tuple, set, frozenset)
 #: Types that come back from JSON as they are, whatever the type of the document.
 _DOCUMENT = frozenset({NoneType, bool, int, float, str, list, dict})
 
@@ -219,7 +221,8 @@ def _one(
 
 def _summing(mean: bool, of: Function, kind: Any) -> tuple[Initializer, Aggregator]:
     zero = _ZEROS.get(kind, 0.0 if kind is float and not mean else 0)
-    if result_of("+", type(zero), kind) is UNKNOWN and is_told(kind):
+    many = any((get_origin(kind) or kind) is container for container in _CONTAINERS)
+    if many or (result_of("+", type(zero), kind) is UNKNOWN and is_told(kind)):
         what = "mean()" if mean else "sum_()"
         raise TopologyError(f"aggregate(): {what} of {type_name(kind)}, which cannot be added")
     if not mean:

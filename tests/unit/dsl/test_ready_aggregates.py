@@ -223,6 +223,15 @@ def test_a_sum_of_what_cannot_be_added_is_refused_by_name(name: str) -> None:
             grouped.aggregate(wish)
 
 
+@pytest.mark.parametrize("of", [list, list[int], dict[str, int], tuple[int, ...], set[int]])
+def test_a_sum_of_containers_is_refused_by_name(of: Any) -> None:
+    """Each record would fail: a sum begins with 0."""
+    grouped = sl.App("a").stream("in", key=str, value=of).group_by_key()
+    for wish in (sl.sum_(sl.value()), {"s": sl.mean(sl.value())}):
+        with pytest.raises(TopologyError, match=r"(sum_|mean)\(\) of .*cannot be added"):
+            grouped.aggregate(wish)
+
+
 def test_a_value_that_would_come_back_as_text_is_refused_at_the_record() -> None:
     app = sl.App("a")
     documents = app.stream("in", key=str, value=str).map_values(
