@@ -24,7 +24,6 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
-from streamlet.dsl.foreign_keys.asked_rows import AskedRows
 from streamlet.dsl.joins.joined_rows import TableRows
 from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import collect, first_error, has_null, nth, over_values
@@ -77,7 +76,6 @@ class Subscribe:
         serdes: of foreign keys, and of the left table's keys.
         digest: tells the left table's values apart (``wire.digests``).
         left: whether rows without a match are joined too.
-        asked: takes note of the digests of rows.
     """
 
     name: str
@@ -86,7 +84,6 @@ class Subscribe:
     serdes: tuple[Serde[Any], Serde[Any]]
     digest: wire.Digests
     left: bool
-    asked: AskedRows
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails, or gives no key of the right table."""
@@ -131,10 +128,7 @@ class Subscribe:
     ) -> tuple[Batch, int]:
         """Subscriptions of the first records of a batch, and how many rows name no other one."""
         assert batch.olds is not None
-        count = len(keys)
-        digests = wire_columns.digests_of(contents[:count], news[:count])
-        ckeys = keys if self.serdes[1].exact is None else batch.keys[:count]
-        self.asked.note(ckeys, batch.values[:count], digests)
+        digests = wire_columns.digests_of(contents[: len(keys)], news[: len(keys)])
         columns = keys, digests, news, befores, batch.olds
         partition = wire.partition_bytes(self.context.task.partition)
         records, to, values, dropped = wire_columns.subscriptions(*columns, partition, self.left)
@@ -180,7 +174,6 @@ class JoinAnswers:
         foreign_key: serde of these.
         left: whether rows without a match are joined too.
         before: rows to which answers may still come; None: to those of the table alone.
-        asked: knows the digests of rows.
     """
 
     name: str
@@ -193,7 +186,6 @@ class JoinAnswers:
     foreign_key: Serde[Any]
     left: bool
     before: RowsBefore | None
-    asked: AskedRows
     _fence: AnswerFence = attrs.field(factory=AnswerFence, init=False)
 
     def process(self, batch: Batch) -> Batch:
@@ -216,12 +208,13 @@ class JoinAnswers:
         self, batch: Batch, ckeys: list[Any], rows: list[Any], error: BaseException | None
     ) -> Batch:
         """The results for left rows; raises as ``process``, and for the ``error`` behind them."""
-        sources, digests, values, failure = wire_columns.answered(batch.values)
+        mine, failure = collect(self.digest(rows), len(rows))
         error = first_error(failure, error)
-        own, contents, failure = self._digests(batch.keys, ckeys, rows, digests)
+        raws = batch.values[: len(mine)]
+        sources, digests, values, failure = wire_columns.answered(raws)
         error = first_error(failure, error)
-        digests = digests[: len(own)]
-        kept = wire.are_digests_of(digests, contents, own)
+        own = self._digests(batch.keys, rows, mine)
+        kept = wire.are_digests_of(digests, mine, own)
         if self.before is not None:
             rows = self.before.fitted(ckeys, rows, digests, kept)
         if not all(kept):
@@ -245,34 +238,9 @@ class JoinAnswers:
         return part.with_values(out)
 
     def _digests(
-        self, keys: list[Any], ckeys: list[Any], rows: list[Any], answers: list[bytes | None]
-    ) -> tuple[list[bytes | None], list[bytes | None], BaseException | None]:
-        """The digests of left rows, as ``Subscribe`` makes them, and of their values alone.
-
-        As many as there are ``answers``, or up to a row that has none, and its failure. Where the
-        answer tells that it cannot be to the value alone, the digest of the row stands for that.
-        """
-        own = self.asked.digests(ckeys[: len(answers)], rows[: len(answers)])
-        contents = list(own)
-        again = [
-            at
-            for at, (one, answer) in enumerate(zip(own, answers, strict=True))
-            if one is None or (one != answer and wire.has_value_of(answer, one))
-        ]
-        if not again:
-            return own, contents, None
-        some = [rows[at] for at in again]
-        found, error = collect(self.digest(some), len(some))
-        whole = self._whole([keys[at] for at in again], some, found)
-        for at, content, digest in zip(again, found, whole, strict=False):
-            contents[at], own[at] = content, digest
-        end = len(own) if error is None else again[len(found)]
-        return own[:end], contents[:end], error
-
-    def _whole(
         self, keys: list[Any], rows: list[Any], contents: list[bytes | None]
     ) -> list[bytes | None]:
-        """The digests of left rows by those of their values."""
+        """The digests of left rows, as ``Subscribe`` makes them."""
         rows = rows[: len(contents)]
         found, error = self.foreign.of_column(keys, rows)
         named, error = wire.encoded(self.foreign_key, found, error)

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.dsl.foreign_keys import wire, wire_columns
-from streamlet.dsl.foreign_keys.asked_rows import AskedTable
 from streamlet.dsl.foreign_keys.detours import CopiedTable
 from streamlet.dsl.foreign_keys.left_side import ForeignKey, JoinAnswers, RowsBefore, Subscribe
 from streamlet.dsl.foreign_keys.names import ForeignNames
@@ -131,7 +130,6 @@ class _ForeignJoin:
     keeps_left: bool
     names: ForeignNames
     named: bool
-    asked: AskedTable = attrs.field(factory=AskedTable, init=False)
 
     def added(self, store: StoreLike, value: Serde[Any]) -> TableNode:
         """Add its nodes; the node of the result."""
@@ -198,11 +196,10 @@ class _ForeignJoin:
     def _subscribe(self, parent: str) -> ProcessorNode:
         serdes, name = self.serdes, self.names.subscribe
         columns, digest = (serdes.foreign, serdes.key), wire.digests(serdes.left)
-        asked = self.asked.rows
         make = for_newest(
             name,
             lambda context: Subscribe(
-                name, context, self.foreign, columns, digest, self.keeps_left, asked(context)
+                name, context, self.foreign, columns, digest, self.keeps_left
             ),
             self.one.history_ms is not None,
         )
@@ -251,7 +248,6 @@ class _ForeignJoin:
                 self.serdes.foreign,
                 self.keeps_left,
                 before(context),
-                self.asked.rows(context),
             ),
             reads=stores,
             by_key=True,
