@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from streamlet.errors import ConfigError
+from streamlet.user_code import shown
 
 T = TypeVar("T")
 
@@ -140,8 +141,6 @@ def any_of(names: Iterable[str]) -> str:
 def _shown(value: object) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
-    return (
-        {True: "true", False: "false", None: "null"}.get(value, repr(value))
-        if (value is None or isinstance(value, bool))
-        else repr(value)
-    )
+    if value is None or isinstance(value, bool):
+        return {True: "true", False: "false", None: "null"}[value]
+    return shown(value)

@@ -58,6 +58,11 @@ def changed(**parts: object) -> dict[str, Any]:
             "instances.S1.members: expected a whole number, 1 to 1000, not 1000000000",
         ),
         (changed(seed=10**30), "seed: expected a whole number, 0 to 1000000000000, not 1000"),
+        (changed(seed=10**5_000), "seed: expected a whole number, 0 to 1000000000000, not <repr"),
+        (
+            changed(steps=[{"join": "S" * 10**6}]),
+            f"steps[0].join: expected a list, not 'S{'S' * 98}…",
+        ),
         (changed(tasks={"T1": []}), "tasks.T1: expected an object, not a list"),
         (
             changed(tasks={"T1": {"subtopology": 2}, "P1": {"subtopology": 2, "stateful": False}}),
