@@ -54,6 +54,21 @@ class Broker:
         #: Requests that have not arrived yet.
         self.late: list[Callable[[], int]] = []
 
+    def ask(self, fate: str, request: Callable[[], int]) -> int | None:
+        """Send a request that meets this fate; the answer's code, None where there is none.
+
+        Raises:
+            KilledError: the process ends, before it has sent it or before it is answered.
+        """
+        if fate == "killed":
+            raise KilledError
+        if fate == "late":
+            self.late.append(request)
+        code = request() if fate in ("", "unanswered", "done and killed") else 0
+        if fate == "done and killed":
+            raise KilledError
+        return None if fate else code
+
     def begin_epoch(self, name: str) -> int:
         """Abort what is open of a producer; its next epoch."""
         self._end(name, ABORTED)
@@ -259,15 +274,8 @@ class TransactionProducer:
             raise KafkaException(KafkaError(code))
 
     def _ask(self, api: str, request: Callable[[], int]) -> None:
-        fate = self._fate(api)
-        if fate == "killed":
-            raise KilledError
-        if fate == "late":
-            self._broker.late.append(request)
-        code = request() if fate in ("", "unanswered", "done and killed") else 0
-        if fate == "done and killed":
-            raise KilledError
-        if fate:
+        code = self._broker.ask(self._fate(api), request)
+        if code is None:
             code = KafkaError._TIMED_OUT
         if code:
             raise KafkaException(KafkaError(code))

@@ -21,7 +21,7 @@ from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.testing.memory_ports import MemorySink
-from tests.simulation.transactions.broker import Broker, KilledError
+from tests.simulation.transactions.broker import Broker
 from tests.simulation.transactions.history import MOST_QUIET, History
 from tests.simulation.transactions.owner import Owner
 
@@ -37,26 +37,16 @@ class LateSink(MemorySink):
 
     def flush(self, timeout_ms: int) -> None:
         """Deliver all, or have it fail."""
-        fate = self._fate("Flush") if self._queue else ""
-        if fate == "killed":
-            raise KilledError
-        if fate == "late":
-            self._broker.late.append(self._left())
-        if fate not in ("late", "lost"):
-            super().flush(timeout_ms)
-        if fate == "done and killed":
-            raise KilledError
-        if fate:
-            self.reset()
+        if self._queue and self._broker.ask(self._fate("Flush"), self._taken()) is None:
             raise UndeliveredError("simulated")
 
-    def _left(self) -> Callable[[], int]:
-        """What is queued, on a way of its own."""
-        other = MemorySink(self._log, hold=True)
-        other._queue = [*self._queue]
+    def _taken(self) -> Callable[[], int]:
+        """What was queued, on its way."""
+        way = MemorySink(self._log, hold=True)
+        way._queue, self._queue = self._queue, []
 
         def arrives() -> int:
-            other.deliver()
+            way.deliver()
             return 0
 
         return arrives
@@ -106,20 +96,9 @@ class PlainOwner(TellingOwner):
 
     def _ended_by(self, request: OffsetCommit) -> int:
         positions = {tp: Committed(*one) for tp, one in request.offsets.items()}
-        where = self._broker, request.generation, request.member_id
-
-        def arrives() -> int:
-            return where[0].commit(*where[1:], positions)
-
-        fate = self._fate("OffsetCommit")
-        if fate == "killed":
-            raise KilledError
-        if fate == "late":
-            self._broker.late.append(arrives)
-        code = arrives() if fate in ("", "unanswered", "done and killed") else 0
-        if fate == "done and killed":
-            raise KilledError
-        return _UNKNOWN if fate else code
+        facts = request.generation, request.member_id, positions
+        code = self._broker.ask(self._fate("OffsetCommit"), lambda: self._broker.commit(*facts))
+        return _UNKNOWN if code is None else code
 
     def _answered(self, outcome: CommitOutcome) -> None:
         """Begin again behind a commit that is not known, in another generation."""
