@@ -40,6 +40,7 @@ from streamlet.hosting.log import set_up_logging
 from streamlet.logs import get_logger
 from streamlet.tools.output import CommandOutput, drop_output, exit_code_of
 from streamlet.tools.settings import check_servers, merged, read_file
+from streamlet.tools.variables import variable_of
 from streamlet.user_code import shown
 
 if TYPE_CHECKING:
@@ -295,7 +296,8 @@ def check_values(context: typer.Context) -> None:
         for one in value if isinstance(value, list | tuple) else (value,):
             wrong = _wrong_with(one, may_be_empty=parameter.name in _MAY_BE_EMPTY)
             if wrong is not None:
-                problems.append(f"{_words_of(parameter)} {wrong}")
+                place = variable_of(context, parameter) or _words_of(parameter)
+                problems.append(f"{place} {wrong}")
     if problems:
         raise ConfigError(problems)
 

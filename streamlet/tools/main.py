@@ -23,6 +23,7 @@ import streamlet.tools
 from streamlet.terminal import drop_strange_sizes
 from streamlet.tools.command import REGISTRY
 from streamlet.tools.output import CommandOutput, printing_outside_commands, taking_all
+from streamlet.tools.variables import CommandOfVariables
 from streamlet.tools.versions import version_lines
 
 #: What ``--help`` says of a group.
@@ -59,7 +60,10 @@ def build() -> typer.Typer:
                 root.add_typer(groups[group[0]], name=group[0], help=_GROUPS.get(group[0]))
             parent = groups[group[0]]
         documented = parent.command(
-            name, help=_paragraphs(registered.run), epilog=_variables(registered.words)
+            name,
+            cls=CommandOfVariables,
+            help=_paragraphs(registered.run),
+            epilog=_variables(registered.words),
         )
         documented(registered.run)
     return root

@@ -29,3 +29,25 @@ def test_values_that_an_option_cannot_have_are_bad_input(words: list[str], what:
     result = CliRunner().invoke(build(), words)
     assert result.exit_code == 2
     assert what in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "what"),
+    [
+        ("STREAMLET_STATUS_WATCH", "maybe", "'STREAMLET_STATUS_WATCH' (--watch)"),
+        ("STREAMLET_JSON", "maybe", "'STREAMLET_JSON' (--json)"),
+        (
+            "STREAMLET_STATUS_ADVICE_WINDOW",
+            "0",
+            "'STREAMLET_STATUS_ADVICE_WINDOW' (--advice-window",
+        ),
+        ("STREAMLET_BOOTSTRAP_SERVERS", " ", "STREAMLET_BOOTSTRAP_SERVERS is empty"),
+        ("STREAMLET_LOG_LEVEL", "loud", "'STREAMLET_LOG_LEVEL' (--log-level)"),
+    ],
+)
+def test_a_wrong_value_of_a_variable_names_the_variable(
+    variable: str, value: str, what: str
+) -> None:
+    result = CliRunner(env={variable: value}).invoke(build(), ["status", "a"])
+    assert result.exit_code == 2
+    assert what in " ".join(result.stderr.replace("│", " ").split())
