@@ -95,8 +95,8 @@ def read(
         _take(found, kinds, str(key), value, str(key))
     for key, text, where in file_entries(file, found.problems):
         _take(found, kinds, key, text, where)
-    for name in sorted(environ):
-        _take_variable(found, kinds, name, environ[name])
+    for name, text in sorted(_variables(found.problems, environ)):
+        _take_variable(found, kinds, name, text)
     what = "a list of texts such as 'key=value'"
     for override in _listed(found.problems, "overrides", overrides, what, _is_override):
         if not isinstance(override, str):
@@ -124,6 +124,18 @@ def _listed(
         return entries
     problems.append(f"{name}: expected {expected}, got {shown(given)}")
     return []
+
+
+def _variables(problems: list[str], given: Mapping[Any, Any]) -> list[tuple[str, str]]:
+    """The variables that a program gives, without those that are no texts: each is a problem."""
+    found = []
+    for name, text in given.items():
+        if isinstance(name, str) and isinstance(text, str):
+            found.append((name, text))
+        else:  # the value may be a secret
+            got = f"{shown(name)} with a value of type {type(text).__name__}"
+            problems.append(f"environ: expected texts by name, such as os.environ, got {got}")
+    return found
 
 
 def _is_entry(one: object) -> bool:

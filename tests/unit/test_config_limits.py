@@ -47,3 +47,18 @@ def test_overrides_are_a_list_of_texts(given: Any) -> None:
         Settings.load({}, overrides=given)
     with pytest.raises(ConfigError, match="file: expected a Path"):
         Settings.load({}, file=given)
+
+
+@pytest.mark.parametrize(
+    ("environ", "got"),
+    [
+        ({1: 2}, "1 with a value of type int"),
+        ({"STREAMLET_SASL_PASSWORD": b"secret"}, "'STREAMLET_SASL_PASSWORD' with a value of type"),
+        ({b"PATH": b"/"}, "b'PATH' with a value of type bytes"),
+    ],
+)
+def test_variables_that_are_no_texts_are_named_without_their_values(environ: Any, got: str) -> None:
+    with pytest.raises(ConfigError, match="environ: expected texts by name") as refused:
+        Settings.load(environ=environ)
+    assert got in str(refused.value)
+    assert "secret" not in str(refused.value)
