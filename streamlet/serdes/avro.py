@@ -16,6 +16,7 @@ from streamlet.errors import SerdeError
 from streamlet.serdes.avro_exact import Look, look_at
 from streamlet.serdes.marks import with_schema
 from streamlet.serdes.serde import Serde, build, encode_error
+from streamlet.user_code import shown
 
 #: A schema, its JSON text, or the path of its file; a list is a union.
 Schema: TypeAlias = str | Path | dict[str, Any] | list[Any]
@@ -175,6 +176,9 @@ def _parsed(schema: Schema) -> Any:
     import fastavro
     from fastavro.schema import SchemaParseException, load_schema
 
+    if not isinstance(schema, str | Path | Mapping | list) or schema == {}:
+        expected = "a schema, its JSON text or the path of an .avsc file"
+        raise SerdeError(f"avro: expected {expected}, got {shown(schema)}")
     try:
         if isinstance(schema, Path) or (isinstance(schema, str) and _is_file(schema)):
             Path(schema).stat()  # for an error that names it
