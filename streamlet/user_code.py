@@ -75,6 +75,18 @@ def shown(value: object, most: int = MOST_SHOWN) -> str:
     return cut(_asked(repr, value), most)
 
 
+def plain_hint(value: object) -> str:
+    """A hint for a message's end: the call that turns a numpy or pandas value into a plain one."""
+    method = _PLAIN_BY.get(type(value).__name__)
+    if method is None and type(value).__module__ == "numpy":
+        method = "item" if getattr(value, "shape", ()) == () else "tolist"
+    return f"; call its .{method}()" if method else ""
+
+
+#: The method of a type of pandas that does so.
+_PLAIN_BY = {"Timestamp": "to_pydatetime", "Timedelta": "to_pytimedelta"}
+
+
 def cut(text: str, most: int) -> str:
     """The beginning of a text that is longer than so many characters."""
     return text if len(text) <= most else f"{text[:most]}…"

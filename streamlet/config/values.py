@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from streamlet.bounded import INT64_MAX
+from streamlet.user_code import plain_hint
 
 T = TypeVar("T", covariant=True)
 U = TypeVar("U")
@@ -153,7 +154,7 @@ def duration(minimum_ms: int = 0, *, off: int | None = None) -> ValueKind[int]:
         if milliseconds is None:
             raise ValueError(
                 'expected whole milliseconds, a timedelta, or text such as "30s" (units: ms, s, m, '
-                "h, d)"
+                f"h, d){plain_hint(value)}"
             )
         if milliseconds < minimum_ms:
             raise ValueError(f"expected at least {minimum_ms} ms")

@@ -17,7 +17,7 @@ from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.copies import own_column
 from streamlet.topology.nodes import SinkNode
 from streamlet.types import TopicPartition
-from streamlet.user_code import shown
+from streamlet.user_code import plain_hint, shown
 
 
 @attrs.frozen
@@ -143,6 +143,6 @@ class SinkEncoder:
                 refuse_promise(one)
                 raise ValueError(
                     f"expected a partition, an int from 0 to {self._count - 1}, several of them "
-                    f"or None, got {shown(found)}"
+                    f"or None, got {shown(found)}{plain_hint(found) or plain_hint(one)}"
                 )
         return chosen

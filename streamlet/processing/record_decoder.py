@@ -24,7 +24,7 @@ from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.copies import own_column
 from streamlet.topology.nodes import SourceNode
 from streamlet.types import LATEST_MS, TopicPartition
-from streamlet.user_code import shown
+from streamlet.user_code import plain_hint, shown
 
 #: The headers with schema ids, as Confluent's serializers name them.
 _HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
@@ -75,7 +75,8 @@ def _milliseconds(time: object) -> int:
     if type(time) is int and time <= LATEST_MS:
         return max(time, -1)
     refuse_promise(time)
-    raise TypeError(f"expected ms since the epoch as an int up to {LATEST_MS}, got {shown(time)}")
+    expected = f"expected ms since the epoch as an int up to {LATEST_MS}"
+    raise TypeError(f"{expected}, got {shown(time)}{plain_hint(time)}")
 
 
 def _none_of(raw: PartitionBatch) -> Batch:

@@ -15,7 +15,7 @@ import attrs
 
 from streamlet.columnwise import all_of
 from streamlet.errors import RegistryError, SerdeError
-from streamlet.user_code import shown, text_of
+from streamlet.user_code import plain_hint, shown, text_of
 
 T = TypeVar("T")
 
@@ -286,20 +286,16 @@ def _framed(name: str, raw: bytes) -> str:
 
 def encode_error(name: str, value: object, why: object) -> SerdeError:
     """The error for a value of the right type that has no bytes."""
-    return SerdeError(f"{name}: cannot encode {shown(value)}: {_reason(why)}")
+    reason = _reason(why)
+    hint = "; call its .item()" if "objects of type numpy." in reason else ""
+    return SerdeError(f"{name}: cannot encode {shown(value)}: {reason}{hint}")
 
 
 def wrong_type(name: str, accepts: Iterable[type], value: object) -> SerdeError:
     """The error for a value of a type that the serde does not take."""
     expected = " or ".join(sorted(kind.__name__ for kind in accepts))
-    got = type(value).__name__
-    hint = _PLAIN_BY.get(got) or ("item" if type(value).__module__ == "numpy" else "")
-    text = f"{name}: expected {expected}, got {got} {shown(value)}"
-    return SerdeError(f"{text}; call its .{hint}()" if hint else text)
-
-
-#: What makes values of Python's own types of those of pandas.
-_PLAIN_BY = {"Timestamp": "to_pydatetime", "Timedelta": "to_pytimedelta"}
+    got = f"{type(value).__name__} {shown(value)}"
+    return SerdeError(f"{name}: expected {expected}, got {got}{plain_hint(value)}")
 
 
 def _reason(why: object) -> str:

@@ -16,7 +16,7 @@ from streamlet.errors import SerdeError, WrongTypeError, WrongValueError
 from streamlet.kafka.ports import Headers
 from streamlet.serdes import ColumnError, Serde
 from streamlet.tracing.off import NoTracing
-from streamlet.user_code import shown
+from streamlet.user_code import plain_hint, shown
 
 #: A time: ms since the epoch, or a ``datetime`` with a time zone.
 Time: TypeAlias = int | datetime
@@ -47,8 +47,10 @@ def checked_partitions(given: object) -> Mapping[str, int]:
     """
     found = {} if given is None else given
     if not isinstance(found, Mapping) or set(map(type, found.values())) - {int}:
+        hints = map(plain_hint, found.values() if isinstance(found, Mapping) else ())
         raise WrongTypeError(
             f"partitions= expects numbers by topic, such as {{'in': 3}}, got {shown(given)}"
+            f"{next(filter(None, hints), '')}"
         )
     return found
 
@@ -109,7 +111,7 @@ def time_ms(call: str, given: object) -> int:
         return given
     raise WrongTypeError(
         f"{call} expects an int, ms since the epoch, or a datetime with a time zone, got "
-        f"{shown(given)}"
+        f"{shown(given)}{plain_hint(given)}"
     )
 
 

@@ -26,6 +26,7 @@ from streamlet.serdes.copies import own
 from streamlet.serdes.serde import build
 from streamlet.state.group_notes import GroupNotes
 from streamlet.state.store import CachedStore
+from streamlet.user_code import shown
 
 Function = Callable[..., Any]
 
@@ -133,8 +134,10 @@ class Regroup:
         place = own(self.function(key, value))
         if place is None:
             return None
-        if type(place) is not tuple:
+        if not isinstance(place, tuple | list) or len(place) != 2:  # a text may have two characters
             refuse_promise(place)
+            wanted = "expected a pair (key, value), or None for no group"
+            raise TypeError(f"{wanted}, got {shown(place)}")
         group, found = place
         return None if group is None or found is None else (group, found)
 

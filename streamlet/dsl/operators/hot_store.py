@@ -12,6 +12,7 @@ from streamlet.dsl.operators.columns import collect
 from streamlet.errors import SerdeError
 from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import ColumnError, Serde
+from streamlet.serdes.serde import wrong_type
 from streamlet.state.store_commits import StoreCommits
 
 Function = Callable[..., Any]
@@ -181,11 +182,10 @@ def accepting(serde: Serde[Any]) -> Callable[[Any], None]:
     accepts = serde.accepts
     if not accepts:
         return lambda value: None
-    expected = " or ".join(sorted(kind.__name__ for kind in accepts))
 
     def check(value: Any) -> None:
         if type(value) not in accepts and value is not None:
             refuse_promise(value)
-            raise SerdeError(f"{serde.name}: expected {expected}, got {type(value).__name__}")
+            raise wrong_type(serde.name, accepts, value)
 
     return check

@@ -21,7 +21,7 @@ from streamlet.dsl.operators.columns import (
 from streamlet.dsl.operators.copies import Own, groups, snapshots
 from streamlet.lazy_results import LARGE, looked_at, refuse_answer, refuse_promise, refuse_unyielded
 from streamlet.topology.operator import TaskContext
-from streamlet.user_code import Place, shown
+from streamlet.user_code import Place, raised_at, shown
 
 Function = Callable[..., Any]
 
@@ -125,7 +125,7 @@ class FlatMapValues:
         made, error = collect(groups(looked_at(results, refuse_unyielded), self.own), len(batch))
         if error is not None:
             done = _expanded(batch.slice(0, len(made)), made)
-            raise OperatorFailed(len(made), done, again=True) from error
+            raise OperatorFailed(len(made), done, again=True) from _uniterable(error, self.function)
         return _expanded(batch, made)
 
 
@@ -205,7 +205,7 @@ class DropNullKeys:
 
 
 class _NoPairError(TypeError):
-    """A function returned something else than a pair."""
+    """A function returned something else than a pair, or than what holds pairs or values."""
 
 
 def _named(error: BaseException, function: Function) -> BaseException:
@@ -216,6 +216,15 @@ def _named(error: BaseException, function: Function) -> BaseException:
     if code is None:
         return TypeError(f"{error} of {shown(function)}")
     return TypeError(f"{Place(code.co_filename, code.co_firstlineno, code.co_name)}: {error}")
+
+
+def _uniterable(error: BaseException, function: Function) -> BaseException:
+    """The error; one about a result that has no values names the function and what it may give."""
+    told = str(error) if type(error) is TypeError else ""
+    if not told.endswith("object is not iterable") or raised_at(error) is not None:
+        return error
+    wanted = "expected values, in a list or yielded, [] for none"
+    return _named(_NoPairError(f"{wanted}, but {told}"), function)
 
 
 def _pair(result: Any) -> tuple[Any, Any]:
@@ -229,7 +238,11 @@ def _pairs(results: Any) -> Iterable[tuple[Any, Any]]:
     """The pairs, each checked; one by one where the function makes one after the other."""
     if type(results) not in (list, tuple):
         refuse_promise(results, yields=True)
-        return map(_pair, results)
+        try:
+            return map(_pair, results)
+        except TypeError as error:
+            wanted = "expected pairs (key, value), in a list or yielded, [] for none"
+            raise _NoPairError(f"{wanted}, got {shown(results)}") from error
     return list(map(_pair, results))
 
 

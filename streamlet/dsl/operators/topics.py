@@ -13,7 +13,7 @@ from streamlet.dsl.operators.columns import collect
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import refuse_promise
 from streamlet.topology.names import check_topic_name
-from streamlet.user_code import shown
+from streamlet.user_code import raised_at, shown
 
 
 class TopicNames(dict[Any, str]):
@@ -59,6 +59,8 @@ class ChooseTopics:
         chosen = map(self.names.__getitem__, map(self.function, batch.keys, batch.values))
         topics, error = collect(chosen, len(batch))
         if error is not None:
+            if str(error).startswith("unhashable type: ") and raised_at(error) is None:
+                error = TypeError(f"expected the name of a topic, but {error}")
             done = batch.slice(0, len(topics))
             raise OperatorFailed(
                 len(topics), done.with_values(done.values, topics), again=True

@@ -78,7 +78,7 @@ class Forwarding:
             raise NotFoundError(f"{self._name} has no child {shown(to)}; child(name) made {known}")
         if self._fixed_key:
             self._check_key(record)
-        if record.headers or not is_time(record.timestamp):
+        if record.headers != () or not is_time(record.timestamp):
             check_record(record)
             if record.headers and not self._headers:
                 raise StreamletError(

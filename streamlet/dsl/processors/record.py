@@ -12,7 +12,7 @@ import msgspec
 from streamlet.batch import Batch
 from streamlet.dsl.graph.record_context import checked_header
 from streamlet.types import LATEST_MS, is_time
-from streamlet.user_code import shown
+from streamlet.user_code import plain_hint, shown
 
 K = TypeVar("K", covariant=True)
 V = TypeVar("V", covariant=True)
@@ -21,6 +21,9 @@ V2 = TypeVar("V2")
 
 #: Headers in order; a name may be there several times.
 RecordHeaders = tuple[tuple[str, bytes | None], ...]
+
+
+_NO_HEADERS = "expected headers as pairs of a name and bytes, such as [('id', b'7')], got "
 
 
 class Record(msgspec.Struct, Generic[K, V], frozen=True):
@@ -48,7 +51,10 @@ class Record(msgspec.Struct, Generic[K, V], frozen=True):
 
     def with_headers(self, headers: Iterable[tuple[str, bytes | None]]) -> Record[K, V]:
         """The record with these headers in place of its own."""
-        return Record(self.key, self.value, self.timestamp, tuple(headers))
+        try:
+            return Record(self.key, self.value, self.timestamp, tuple(headers))
+        except TypeError as error:
+            raise TypeError(_NO_HEADERS + shown(headers)) from error
 
     def with_header(self, name: str, value: bytes | None) -> Record[K, V]:
         """The record with a header behind its own."""
@@ -77,7 +83,7 @@ def checked_time(given: object, what: str) -> int:
     if is_time(given):
         return given
     span = f"ms since the epoch as an int from 0 to {LATEST_MS}"
-    raise TypeError(f"expected {what} in {span}, got {shown(given)}")
+    raise TypeError(f"expected {what} in {span}, got {shown(given)}{plain_hint(given)}")
 
 
 def check_record(record: Record[Any, Any]) -> None:
@@ -89,6 +95,8 @@ def check_record(record: Record[Any, Any]) -> None:
     """
     time = record.timestamp
     checked_time(time, "a timestamp")
+    if not isinstance(record.headers, tuple | list):
+        raise TypeError(_NO_HEADERS + shown(record.headers))
     for header in record.headers:
         checked_header(header)
 

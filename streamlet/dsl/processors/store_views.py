@@ -6,7 +6,7 @@ change what it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_origin, overload
 
 from streamlet.dsl.processors.record import checked_time
@@ -18,6 +18,7 @@ from streamlet.serdes import serde as serde_of
 from streamlet.state.rows import NO_TIME
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
+from streamlet.user_code import shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,6 +30,20 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
     value: V
     timestamp: int
+
+
+def _pairs_of(entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """The entries to put, each checked: the two characters of a text are no key and value."""
+    wanted = "put_all() expects pairs (key, value)"
+    if isinstance(entries, Mapping):
+        raise TypeError(f"{wanted}, got a {type(entries).__name__}; give its .items()")
+    if not isinstance(entries, Iterable):
+        raise TypeError(f"{wanted}, got {shown(entries)}")
+    for entry in entries:
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            raise TypeError(f"{wanted}, got {shown(entry)}")
+        key, value = entry
+        yield key, value
 
 
 class _EntriesView(StoreView):
@@ -110,7 +125,7 @@ class KeyValueStore(_EntriesView, Generic[K, V]):
 
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
         """``put`` for each pair."""
-        for key, value in entries:
+        for key, value in _pairs_of(entries):
             self.put(key, value)
 
     def delete(self, key: K) -> V | None:
@@ -173,7 +188,7 @@ class TimestampedStore(_EntriesView, Generic[K, V]):
 
     def put_all(self, entries: Iterable[tuple[K, ValueAndTimestamp[V] | None]]) -> None:
         """``put`` for each pair; a key with None is deleted."""
-        for key, given in entries:
+        for key, given in _pairs_of(entries):
             if given is None:
                 self.delete(key)
             else:

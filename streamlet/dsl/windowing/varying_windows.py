@@ -22,7 +22,7 @@ from streamlet.serdes import SerdeLike, Windowed
 from streamlet.serdes import serde as serde_of
 from streamlet.serdes.serde import Serde
 from streamlet.serdes.windowed import windowed_until
-from streamlet.user_code import shown
+from streamlet.user_code import plain_hint, shown
 
 #: ``(time) -> windows``, each a pair of start (inclusive) and end (exclusive), ms since the epoch.
 WindowsFor: TypeAlias = Callable[[int], Iterable[tuple[int, int]]]
@@ -207,7 +207,7 @@ class CustomWindows(VaryingWindows):
 
     def _problem(self, time: int, start: Any, end: Any) -> str:
         if type(start) is not int or type(end) is not int:
-            return "is not of two numbers of ms"
+            return f"is not of two numbers of ms{plain_hint(start) or plain_hint(end)}"
         if start < 0:
             return "begins before the epoch"
         if not start <= time < end:
