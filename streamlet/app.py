@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from streamlet.arguments import (
     calls_told_by_form,
     check_callable,
+    misfit,
     types_checked_inside,
 )
 from streamlet.config import Settings
@@ -30,6 +31,7 @@ from streamlet.errors import (
     AppNotFoundError,
     ConfigError,
     NotFoundError,
+    WrongTypeError,
 )
 from streamlet.hosting.running import Running
 from streamlet.lazy_results import is_async
@@ -184,6 +186,8 @@ class App(Sources, Describing, Queries, Running):
         """
         if listener is not None:
             check_callable("set_state_listener()", listener, "a function of two states")
+            if wrong := misfit(listener, "new", "old"):
+                raise WrongTypeError(f"set_state_listener(): {wrong}")
         self.listeners.state = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import attrs
 
 from streamlet.errors import WrongTypeError
-from streamlet.user_code import shown
+from streamlet.user_code import plain_hint, shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def check_is(call: str, given: object, expected: tuple[type, ...], what: str) ->
         WrongTypeError: it is of another type.
     """
     if not isinstance(given, expected) or (isinstance(given, bool) and bool not in expected):
-        raise WrongTypeError(f"{call} expects {what}, got {shown(given)}")
+        raise WrongTypeError(f"{call} expects {what}, got {shown(given)}{plain_hint(given)}")
 
 
 def check_callable(call: str, given: object, what: str) -> Any:
@@ -59,6 +59,23 @@ def check_callable(call: str, given: object, what: str) -> Any:
     if not callable(given):
         raise WrongTypeError(f"{call} expects {what}, got {shown(given)}")
     return given
+
+
+def misfit(function: Callable[..., Any], *arguments: str) -> str:
+    """A message's end for a function that cannot be called with these; empty for any other.
+
+    Python cannot tell of some builtins.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        name = getattr(function, "__qualname__", None) or shown(function)
+        return f"it is called as ({', '.join(arguments)}), but {name} takes {signature}: {error}"
+    return ""
 
 
 @attrs.frozen
@@ -183,7 +200,10 @@ def _told(function: F, kinds: Mapping[str, _Kind]) -> F:
         for one, value in (*zip(places, args, strict=False), *given.items()):
             kind = kinds.get(one)
             if kind is not None and not kind.takes(value):
-                raise WrongTypeError(f"{name}({one}=) expects {kind.expected}, got {shown(value)}")
+                hint = plain_hint(value)
+                raise WrongTypeError(
+                    f"{name}({one}=) expects {kind.expected}, got {shown(value)}{hint}"
+                )
         try:
             return function(*args, **given)
         except TypeError as error:
@@ -206,6 +226,31 @@ def calls_told_by_form(of: type[T]) -> type[T]:
         if name == "__init__" or not name.startswith("_"):
             setattr(of, name, told_by_form(member))
     return of
+
+
+def never_by_hand(how: str, *, at: int = 0) -> Callable[[type[T]], type[T]]:
+    """Have the constructor of a class of streamlet's own objects say what makes them.
+
+    It refuses a call whose argument at that place is not of one of streamlet's own classes.
+    """
+
+    def guarded(of: type[T]) -> type[T]:
+        make: Any = vars(of)["__init__"]
+        name = [*inspect.signature(make).parameters][at + 1]
+
+        @wraps(make)
+        def call(self: Any, *args: Any, **given: Any) -> None:
+            one = args[at] if at < len(args) else given.get(name)
+            while isinstance(one, tuple) and one:
+                one = one[0]
+            if not type(one).__module__.startswith("streamlet."):
+                raise WrongTypeError(f"{type(self).__name__} is not made by hand: {how}")
+            make(self, *args, **given)
+
+        setattr(of, "__init__", call)  # noqa: B010  # type checkers refuse the plain form
+        return of
+
+    return guarded
 
 
 def _form(function: Callable[..., Any], error: TypeError, given: dict[str, Any]) -> str:

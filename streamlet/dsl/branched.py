@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from streamlet.arguments import calls_told_by_form, check_callable
+from streamlet.arguments import calls_told_by_form, check_callable, never_by_hand
 from streamlet.dsl.expressions import plain
 from streamlet.dsl.graph.functions import check_not_marked, check_takes
 from streamlet.dsl.graph.ownership import with_own_key
@@ -27,6 +27,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@never_by_hand("KStream.split() makes it")
 @calls_told_by_form
 class BranchedKStream(Generic[K, V]):
     """Made by ``KStream.split``; a record goes to the first branch whose predicate is true."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from streamlet.arguments import calls_told_by_form, check_is
+from streamlet.arguments import calls_told_by_form, check_is, never_by_hand
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.stream_folds import Aggregate
@@ -47,6 +47,7 @@ A = TypeVar("A")
 Streams: TypeAlias = "tuple[tuple[KGroupedStream[Any, Any], Any], ...]"
 
 
+@never_by_hand("KGroupedStream.cogroup() makes it")
 @calls_told_by_form
 class CogroupedKStream(Generic[K, A]):
     """Made by ``KGroupedStream.cogroup``: grouped streams, each with its own aggregator."""
@@ -162,6 +163,7 @@ class CogroupedKStream(Generic[K, A]):
         return KTable(TableNode(builder, node, use, spec), first._key, kind)
 
 
+@never_by_hand("CogroupedKStream.windowed_by() makes it")
 @calls_told_by_form
 class WindowedCogroupedKStream(Generic[K, A]):
     """Made by ``CogroupedKStream.windowed_by``."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
+from streamlet.arguments import never_by_hand
 from streamlet.dsl.graph.builder import Builder, same_app
 from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import result_type
@@ -31,6 +32,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@never_by_hand("App.global_table() makes it")
 class GlobalKTable(Generic[K, V]):
     """A table that each process reads whole, so that streams of any key can join with it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, overload
 
-from streamlet.arguments import calls_told_by_form
+from streamlet.arguments import calls_told_by_form, never_by_hand
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregate_results import kept_as, with_results
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
@@ -57,6 +57,7 @@ class Initializer(Protocol[A_co]):
         ...
 
 
+@never_by_hand("KStream.group_by() and group_by_key() make it")
 @calls_told_by_form
 class KGroupedStream(Generic[K, V]):
     """Made by ``KStream.group_by`` and ``group_by_key``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from streamlet.arguments import calls_told_by_form
+from streamlet.arguments import calls_told_by_form, never_by_hand
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.on_commit import Emit, check_emit, on_commit
@@ -44,6 +44,7 @@ A = TypeVar("A")
 _NO_TTL = "a row of the table that leaves its group is taken back from it, which must be there"
 
 
+@never_by_hand("KTable.group_by() makes it")
 @calls_told_by_form
 class KGroupedTable(Generic[K, V]):
     """Made by ``KTable.group_by``.

@@ -38,7 +38,8 @@ def names_of(topic: str | Sequence[str]) -> tuple[str, ...]:
     Raises:
         TopologyError: there is none, or one of them twice.
     """
-    check_is("stream()", topic, (str, Sequence), "names of topics or a pattern")
+    texts = (str,) if isinstance(topic, bytes) else (str, Sequence)
+    check_is("stream()", topic, texts, "names of topics or a pattern")
     topics = (topic,) if isinstance(topic, str) else tuple(topic)
     for one in topics:
         check_is("stream()", one, (str,), "names of topics or a pattern")

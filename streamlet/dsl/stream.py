@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import attrs
 
-from streamlet.arguments import calls_told_by_form, check_callable, check_is
+from streamlet.arguments import calls_told_by_form, check_callable, check_is, never_by_hand
 from streamlet.bounded import TASK_NUMBER_MAX
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.branched import BranchedKStream
@@ -91,6 +91,7 @@ R = TypeVar("R")
 G = TypeVar("G")
 
 
+@never_by_hand("App.stream() and the methods of streams and tables make it")
 @calls_told_by_form
 class KStream(Generic[K, V]):
     """A stream of records. All methods but ``to`` and ``foreach`` return a new stream or table.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from streamlet.arguments import calls_told_by_form
+from streamlet.arguments import calls_told_by_form, never_by_hand
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.foreign_keys.nodes import joined_by_foreign_key
 from streamlet.dsl.graph.functions import check_takes, takes
@@ -36,6 +36,7 @@ F = TypeVar("F")
 R = TypeVar("R")
 
 
+@never_by_hand("App.table(), aggregations and the methods of tables make it")
 @calls_told_by_form
 class KTable(Generic[K, V]):
     """A table: a value per key. None in its stream of changes is a tombstone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from streamlet.arguments import calls_told_by_form
+from streamlet.arguments import calls_told_by_form, never_by_hand
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregate_results import kept_as, with_results
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
@@ -50,6 +50,7 @@ V = TypeVar("V")
 A = TypeVar("A")
 
 
+@never_by_hand("KGroupedStream.windowed_by() makes it")
 @calls_told_by_form
 class WindowedKStream(Generic[K, V]):
     """Made by ``KGroupedStream.windowed_by``.

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
 
-from streamlet.arguments import types_checked_inside
+from streamlet.arguments import misfit, types_checked_inside
 from streamlet.config.values import duration
 from streamlet.errors import ConfigError, HandlerError, ProcessingError, RegistryError, error_text
 from streamlet.kafka.ports import Headers
@@ -51,6 +51,8 @@ _NEVER_RUNS = (
     "its calls do nothing by themselves, since it is an async or a generator function: give one "
     "that returns the answer"
 )
+#: The arguments of a stage's handler.
+_ASKED = "context", "record", "error"
 _EXPECTED = '"fail", "skip", ("dead_letter", topic) or streamlet.Retry(...)'
 
 
@@ -248,6 +250,11 @@ class ErrorPolicy:
                 )
         functions = {**handlers, "uncaught": uncaught}.items()
         problems += [f"{of}_handler: {_NEVER_RUNS}" for of, one in functions if never_runs(one)]
+        for of, one in functions:
+            wrong = (
+                misfit(one, *(_ASKED[-1:] if of == "uncaught" else _ASKED)) if callable(one) else ""
+            )
+            problems += [f"{of}_handler: {wrong}"] if wrong else []
         if uncaught is not None and not callable(uncaught) and uncaught_answer(uncaught) is None:
             problems.append(
                 f"uncaught_handler: expected {UNCAUGHT_EXPECTED} or a function of (error) that "

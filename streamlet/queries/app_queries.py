@@ -126,7 +126,8 @@ class Queries:
             max_staleness_ms=None if max_staleness is None else ms_of(max_staleness),
         )
         name: Any = store if isinstance(store, str) else getattr(store, "name", None)
-        check_is("store()", name, (str,), "the name of a store, or what it was made with")
+        if not isinstance(name, str):
+            check_is("store()", store, (str,), "the name of a store, or what it was made with")
         return self._local(name, kind, options).face()
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:

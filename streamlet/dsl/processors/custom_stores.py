@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from streamlet.arguments import never_by_hand
+from streamlet.dsl.processors.store_view import WHO_GIVES
 from streamlet.dsl.processors.store_views import KeyValueStore
 from streamlet.errors import StreamletError, error_text
 from streamlet.lazy_results import refuse_promise
@@ -22,6 +24,7 @@ MakeStore = Callable[[KeyValueStore[Any, Any]], Any]
 _OBJECTS: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
+@never_by_hand(WHO_GIVES)
 class LruStore(KeyValueStore[K, V], Generic[K, V]):
     """A store of values by key that keeps the latest keys only, as Kafka Streams' ``lruMap``.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar, overload
 
-from streamlet.arguments import check_callable
+from streamlet.arguments import check_callable, never_by_hand
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.processors.forwarded import Forwarding
@@ -30,6 +30,9 @@ VOut = TypeVar("VOut")
 S = TypeVar("S")
 
 
+@never_by_hand(
+    "process() gives each processor its own, in init; a TopologyTestDriver does so in tests", at=1
+)
 class ProcessorContext(Generic[KOut, VOut]):
     """The services of a task for one processor, which gets it in ``init``.
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
-from streamlet.arguments import told_by_form
+from streamlet.arguments import never_by_hand, told_by_form
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_takes
@@ -50,6 +50,7 @@ _BUCKETS = 8
 _KEPT = "an operator keeps it"
 
 
+@never_by_hand("key_value_store(), window_store() and their like make it", at=1)
 @attrs.frozen(eq=False)
 class StoreBuilder(Generic[S]):
     """A store that processors keep, as Kafka Streams' ``StoreBuilder``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from streamlet.arguments import never_by_hand
 from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.processors.store_expiry import StoreExpiry
 from streamlet.errors import TopologyError
@@ -17,7 +18,11 @@ from streamlet.state.store_commits import StoreCommits
 
 log = get_logger(__name__)
 
+#: What gives users a store.
+WHO_GIVES = "a processor gets it by context.store(name), a test by TopologyTestDriver.store(name)"
 
+
+@never_by_hand(WHO_GIVES)
 class StoreView:
     """The part that the views of all stores share.
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from streamlet.dsl.processors.store_view import StoreView
+from streamlet.arguments import never_by_hand
+from streamlet.dsl.processors.store_view import WHO_GIVES, StoreView
 from streamlet.serdes import Serde
 from streamlet.serdes.windowed import Windowed
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
 from streamlet.state.time_window_store import TimeWindowStore
 from streamlet.state.window_reads import ALL_KEYS, KeyRange
-from streamlet.user_code import shown
+from streamlet.user_code import plain_hint, shown
 
 #: No time is further from the epoch, ms; the bucket behind such a time has a key, too.
 _FURTHEST = 1 << 61
@@ -20,6 +21,7 @@ _FURTHEST = 1 << 61
 Windows: TypeAlias = TimeWindowStore | BucketStore
 
 
+@never_by_hand(WHO_GIVES)
 class WindowsView(StoreView):
     """The part that stores of windows and of sessions share.
 
@@ -84,7 +86,9 @@ def end_of_times(given: int | None, what: str) -> int | None:
         return None
     if type(given) is int:
         return min(max(given, -_FURTHEST), _FURTHEST)
-    raise TypeError(f"expected {what} in ms since the epoch, or None, got {shown(given)}")
+    raise TypeError(
+        f"expected {what} in ms since the epoch, or None, got {shown(given)}{plain_hint(given)}"
+    )
 
 
 def items_of(store: BucketStore, ckey: Any, low: int, high: int) -> list[Item]:

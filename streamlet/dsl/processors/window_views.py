@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar, overload
 
+from streamlet.arguments import never_by_hand
 from streamlet.dsl.processors.record import checked_time
+from streamlet.dsl.processors.store_view import WHO_GIVES
 from streamlet.dsl.processors.stored_windows import (
     WindowsView,
     end_of_times,
@@ -26,6 +28,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@never_by_hand(WHO_GIVES)
 class WindowStore(WindowsView, Generic[K, V]):
     """A store of values by key and start of a window, ms since the epoch.
 

@@ -255,3 +255,63 @@ def test_standbys_are_spread_by_tags_that_an_instance_has() -> None:
     with pytest.raises(ConfigError, match=r"= rack: the instance has no such tag"):
         check_supported(Settings.load({**rack, "instance.tags": "zone=a"}))
     check_supported(Settings.load({**rack, "instance.tags": "zone=a,rack=b"}))
+
+
+#: Classes whose objects only streamlet makes, each with what a message says makes them.
+MADE_INSIDE: dict[Any, str] = {
+    sl.KStream: r"App\.stream\(\)",
+    sl.KTable: r"App\.table\(\)",
+    sl.GlobalKTable: r"App\.global_table\(\)",
+    sl.KGroupedStream: r"KStream\.group_by\(\)",
+    sl.KGroupedTable: r"KTable\.group_by\(\)",
+    sl.WindowedKStream: "windowed_by",
+    sl.CogroupedKStream: "cogroup",
+    sl.WindowedCogroupedKStream: "windowed_by",
+    sl.BranchedKStream: "split",
+    sl.ProcessorContext: r"process\(\)",
+    sl.StoreBuilder: r"key_value_store\(\)",
+    sl.KeyValueStore: "context.store",
+    sl.TimestampedStore: "context.store",
+    sl.VersionedKeyValueStore: "context.store",
+    sl.WindowStore: "context.store",
+    sl.SessionStore: "context.store",
+    sl.LruStore: "context.store",
+}
+
+
+@pytest.mark.parametrize("made", MADE_INSIDE)
+@pytest.mark.parametrize("arguments", [(), ("x", str, int), (None,), ((),), ({},)])
+def test_what_only_streamlet_makes_says_what_makes_it(
+    made: Any, arguments: tuple[Any, ...]
+) -> None:
+    message = rf"^{made.__name__} is not made by hand: .*{MADE_INSIDE[made]}"
+    with pytest.raises(TypeError, match=message):
+        made(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda app: app.stream(b"in", key=str, value=str), "a pattern, got b'in'"),
+        (lambda app: app.store(5), "or what it was made with, got 5"),
+        (lambda app: app.set_state_listener(lambda: 1), r"called as \(new, old\), but .* takes"),
+        (lambda _: sl.tumbling(numpy.int64(5_000)), r"got .*5000.*call its \.item\(\)"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_refused_argument_is_shown_as_it_was_given(
+    make: Callable[[sl.App], Any], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        make(sl.App("shown"))
+
+
+@pytest.mark.parametrize(
+    "handler", ["deserialization_handler", "processing_handler", "production_handler"]
+)
+def test_a_handler_of_another_form_is_refused_before_it_is_needed(handler: str) -> None:
+    expected = rf"{handler}: it is called as \(context, record, error\), but .* takes \(error\)"
+    with pytest.raises(ConfigError, match=expected):
+        sl.App("handled", **{handler: lambda error: "skip"})  # type: ignore[arg-type]
+    sl.App("handled", **{handler: lambda *all_of_it: "skip"})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"uncaught_handler: it is called as \(error\), but"):
+        sl.App("handled", uncaught_handler=lambda: "shutdown_client")  # type: ignore[arg-type, misc]
