@@ -32,6 +32,7 @@ from streamlet.serdes import serde as serde_of
 from streamlet.state.row_headers import row_headers
 from streamlet.state.task_state import TaskState
 from streamlet.testing import driver_inputs
+from streamlet.testing.driver_calls import DriverCalls, no_pause
 from streamlet.testing.driver_inputs import START_MS, Time
 from streamlet.testing.driver_stores import DriverStores, DriverTask, shown_store
 from streamlet.testing.driver_topics import DriverTopics, OutputRecord
@@ -76,7 +77,7 @@ class TopologyTestDriver(Closing):
         self._tracing = driver_inputs.tracing_of(app)
         self._record_ms = driver_inputs.time_ms("start_ms=", start_ms)
         self._wall = ManualClock(self._record_ms)
-        self._closed = False
+        self._calls = DriverCalls()
         self._parts: list[DriverTask] = []
         self._reader: dict[TopicPartition, DriverTask] = {}
         self._sources: dict[str, SourceNode] = {}
@@ -88,7 +89,7 @@ class TopologyTestDriver(Closing):
         self._letters: deque[PartitionBatch] = deque()
         self._globals = GlobalState(
             *(tables, stores, policy, self.application, self._lettered),
-            RetryPause(in_parts=False, block=_no_pause),
+            RetryPause(in_parts=False, block=no_pause),
         )
         self._sources |= {table.topic: table.source for table in tables}
         of_tables = {table.store.name: table.store for table in tables}
@@ -118,7 +119,7 @@ class TopologyTestDriver(Closing):
             NotFoundError: the application does not read the topic, or that has no such partition.
             SerdeError: the record cannot be encoded.
             TypeError: time or headers are of another type.
-            ValueError: the driver is closed.
+            ValueError: the driver is closed, or a function of the application calls it.
             ProcessingError: it failed under the error policy ``fail``.
         """
         self.pipe_inputs(topic, [(key, value)], timestamp_ms, headers=headers, partition=partition)
@@ -190,21 +191,23 @@ class TopologyTestDriver(Closing):
         Raises:
             ValueError: stream time would move back, or there is none before the first record.
         """
-        self._check_open()
         highest, step = self.stream_time, driver_inputs.length_ms("advance_stream_time()", by)
         if highest is None:
+            self._calls.check_open()
             raise WrongValueError("advance_stream_time(): no stream time before a first record")
-        for part in self._parts:
-            self._process(deque(self._taken(part, part.task.advance_stream_time(highest + step))))
-            self._commit(part)
+        with self._calls.working():
+            for part in self._parts:
+                outputs = part.task.advance_stream_time(highest + step)
+                self._process(deque(self._taken(part, outputs)))
+                self._commit(part)
 
     def advance_wall_clock(self, by: Duration) -> None:
         """Let so much time pass (ms, ``"5s"``, a ``timedelta``); tasks do what is due."""
-        self._check_open()
-        self._wall.advance(driver_inputs.length_ms("advance_wall_clock()", by))
-        for part in self._parts:
-            self._process(deque(self._taken(part, part.task.resume(self._wall.now_ms()))))
-            self._commit(part)
+        with self._calls.working():
+            self._wall.advance(driver_inputs.length_ms("advance_wall_clock()", by))
+            for part in self._parts:
+                self._process(deque(self._taken(part, part.task.resume(self._wall.now_ms()))))
+                self._commit(part)
 
     # Results.
 
@@ -262,10 +265,10 @@ class TopologyTestDriver(Closing):
             TypeError: it is of another kind.
             ValueError: the driver is closed.
         """
-        self._check_open()
+        self._calls.check_open()
         name = driver_inputs.store_name(store)
         tasks = [(part.task.task.partition, part.stores) for part in self._parts]
-        return shown_store(name, kind, partition, tasks, self._global_stores)
+        return self._calls.given(shown_store(name, kind, partition, tasks, self._global_stores))
 
     def get_all_state_stores(self, *, partition: int | None = None) -> dict[str, Any]:
         """All stores by their names, each as ``store`` gives it; ``partition`` as there.
@@ -293,8 +296,12 @@ class TopologyTestDriver(Closing):
         return of_tasks + self._globals.counters.skipped
 
     def close(self) -> None:
-        """Close the stores; what they held is gone."""
-        self._closed = True
+        """Close the stores; what they held is gone, and those that ``store`` gave answer no more.
+
+        Raises:
+            ValueError: a function of the application calls it.
+        """
+        self._calls.close()
         for part in self._parts:
             part.task.close()
             part.state.close()
@@ -322,7 +329,7 @@ class TopologyTestDriver(Closing):
             partition_counts={topic: counts.get(topic, 1) for topic in part.output_topics},
             wall_ms=self._wall.wall_ms,
             global_stores=self._globals.stores,
-            pause=_no_pause,
+            pause=no_pause,
             idle_ms=self._idle_ms,
         )
         headed = {
@@ -336,12 +343,8 @@ class TopologyTestDriver(Closing):
         self._sources |= {tp.topic: part.source_of(tp.topic) for tp in inputs}
         self._reader |= dict.fromkeys(inputs, opened)
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise WrongValueError("the driver is closed; use it inside of its with block")
-
     def _reading(self, topic: str) -> SourceNode:
-        self._check_open()
+        self._calls.check_open()
         if topic not in self._sources:
             known = listed(sorted(self._sources.keys() - self._topics.ours)) or "nothing yet"
             hint = ""
@@ -367,7 +370,8 @@ class TopologyTestDriver(Closing):
         heads: list[Headers | None] | None = [head] * len(keys) if head else None
         places = None if partition is None else [partition] * len(keys)
         times = [time] * len(keys)
-        self._process(deque(self._topics.batches(topic, keys, values, times, heads, places)))
+        with self._calls.working():
+            self._process(deque(self._topics.batches(topic, keys, values, times, heads, places)))
 
     def _process(self, batches: deque[PartitionBatch]) -> None:
         """Process batches and what comes of them in topics that are read, in order; commit."""
@@ -394,7 +398,3 @@ class TopologyTestDriver(Closing):
         part.commits += 1
         drained = part.state.drain()
         part.state.write(drained, StateNumber(1, part.commits), {})
-
-
-def _no_pause(ms: int) -> None:
-    """Wait for nothing: records are tried again at once."""

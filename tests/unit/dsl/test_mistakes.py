@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
+import numpy
 import pytest
 
 import streamlet as sl
@@ -104,12 +106,140 @@ def test_a_closed_driver_says_that_it_is_closed() -> None:
     app = sl.App("closed")
     app.table("in", key=str, value=str, store="rows")
     with TopologyTestDriver(app) as driver:
-        pass
+        rows = driver.store("rows")
+        driver.pipe_input("in", "a", "b")
+        assert rows.get("a") == "b"
     for use in (
         lambda: driver.pipe_input("in", "a", "b"),
         lambda: driver.store("rows"),
         lambda: driver.advance_wall_clock("5s"),
+        lambda: rows.get("a"),
+        lambda: rows.all(),
     ):
         with pytest.raises(ValueError, match="the driver is closed") as refused:
             use()
         assert isinstance(refused.value, StreamletError), "notebooks show its message alone"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda driver: driver.pipe_input("in", "a", "c"),
+        lambda driver: driver.advance_wall_clock("5s"),
+        lambda driver: driver.advance_stream_time("5s"),
+        lambda driver: driver.close(),
+    ],
+)
+def test_a_function_that_calls_its_own_driver_is_told_so(
+    use: Callable[[TopologyTestDriver], None],
+) -> None:
+    app = sl.App("inside")
+    app.stream("in", key=str, value=str).peek(lambda k, v: v == "b" and use(driver)).to("out")
+    with TopologyTestDriver(app) as driver:
+        with pytest.raises(ProcessingError, match="calls the driver that runs it"):
+            driver.pipe_input("in", "a", "b")
+        driver.pipe_input("in", "a", "d")
+        assert [record.value for record in driver.read_output("out")] == ["d"]
+
+
+#: Results of functions that their operators cannot take, and what the message says of each.
+RESULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "flat_map, None": (
+        lambda lines: lines.flat_map(lambda k, v: None, key=str, value=str),
+        r"test_mistakes.py:\d+ in .*: expected pairs \(key, value\), .* got None",
+    ),
+    "flat_map_values, None": (
+        lambda lines: lines.flat_map_values(lambda v: None, value=str),
+        r"test_mistakes.py:\d+ in .*: expected values, in a list or yielded, \[\] for none",
+    ),
+    "group_by of a table, a text of two characters": (
+        lambda lines: lines.to_table().group_by(lambda k, v: "ab", key=str, value=str).count(),
+        r"expected a pair \(key, value\), or None for no group, got 'ab'",
+    ),
+    "to, a list": (
+        lambda lines: lines.to(lambda k, v: ["out"]),
+        "expected the name of a topic, but unhashable type: 'list'",
+    ),
+    "partitioner, a number of numpy": (
+        lambda lines: lines.to("out", partitioner=lambda k, v, n: numpy.int64(0)),
+        r"expected a partition.*call its \.item\(\)",
+    ),
+    "partitioner, an array": (
+        lambda lines: lines.to("out", partitioner=lambda k, v, n: numpy.array([0])),
+        r"expected a partition.*call its \.tolist\(\)",
+    ),
+    "a record's time of numpy": (
+        lambda lines: lines.process(lambda r: sl.Record(r.key, r.value, numpy.int64(5))),  # type: ignore[arg-type]
+        r"expected a timestamp.*call its \.item\(\)",
+    ),
+    "a record's headers, None": (
+        lambda lines: lines.process(lambda r, context: context.forward(r.with_headers(None))),
+        r"expected headers as pairs of a name and bytes, such as \[.*\], got None",
+    ),
+    "a dict with a number of numpy": (
+        lambda lines: lines.map_values(lambda v: {"n": numpy.int64(5)}, value=dict).to("out"),
+        r"objects of type numpy\.int64 is unsupported; call its \.item\(\)",
+    ),
+    "an aggregate of numpy": (
+        lambda lines: lines.group_by_key().aggregate(
+            lambda: 0, lambda k, v, n: numpy.int64(n + 1), value=int
+        ),
+        r"int: expected int, got int64 .*call its \.item\(\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("of", RESULTS)
+def test_a_result_that_an_operator_cannot_take_is_told_with_what_it_takes(of: str) -> None:
+    app = sl.App("results")
+    make, message = RESULTS[of]
+    make(app.stream("in", key=str, value=str))
+    with TopologyTestDriver(app) as driver, pytest.raises(ProcessingError, match=message):
+        driver.pipe_input("in", "a", "b")
+
+
+def test_headers_that_can_be_gone_through_once_are_refused() -> None:
+    app = sl.App("headers")
+    headers: Any = (pair for pair in [("id", b"7")])
+    lines = app.stream("in", key=str, value=str)
+    lines.process(lambda r: sl.Record(r.key, r.value, 5, headers), key=str, value=str).to("out")
+    with (
+        TopologyTestDriver(app) as driver,
+        pytest.raises(ProcessingError, match="expected headers as pairs of a name and bytes"),
+    ):
+        driver.pipe_input("in", "a", "b")
+
+
+def test_a_time_of_numpy_is_told_what_makes_an_int_of_it() -> None:
+    app = sl.App("times")
+    at: Any = numpy.int64(5)
+    app.stream("in", key=str, value=str, timestamp=lambda k, v, t: at).to("out")
+    with TopologyTestDriver(app) as driver:
+        with pytest.raises(ProcessingError, match=r"expected ms since .*call its \.item\(\)"):
+            driver.pipe_input("in", "a", "b")
+        for use in (
+            lambda: driver.pipe_input("in", "a", "b", at),
+            lambda: driver.advance_wall_clock(at),
+            lambda: TopologyTestDriver(app, partitions={"in": at}),
+        ):
+            with pytest.raises(WrongTypeError, match=r"call its \.item\(\)"):
+                use()
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"ab": "c"}, r"got a dict; give its \.items\(\)"),
+        (["ab"], "got 'ab'"),
+        (None, "got None"),
+    ],
+)
+@pytest.mark.parametrize("builder", [sl.key_value_store, sl.timestamped_store])
+def test_entries_that_are_no_pairs_are_not_put(builder: Any, entries: Any, message: str) -> None:
+    app = sl.App("entries")
+    store = builder("s", key=str, value=str)
+    app.stream("in", key=str, value=str).process(lambda r, context: None, stores=[store])
+    with TopologyTestDriver(app) as driver:
+        with pytest.raises(TypeError, match=rf"put_all\(\) expects pairs .*{message}"):
+            driver.store("s").put_all(entries)
+        assert [*driver.store("s").all()] == []
