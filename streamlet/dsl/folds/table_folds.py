@@ -134,12 +134,16 @@ class Regroup:
         place = own(self.function(key, value))
         if place is None:
             return None
-        if not isinstance(place, tuple | list) or len(place) != 2:  # a text may have two characters
-            refuse_promise(place)
-            wanted = "expected a pair (key, value), or None for no group"
-            raise TypeError(f"{wanted}, got {shown(place)}")
-        group, found = place
+        group, found = place if type(place) is tuple and len(place) == 2 else _pair(place)
         return None if group is None or found is None else (group, found)
+
+
+def _pair(place: Any) -> Any:
+    """A place that is a list or of a class of its own; the two characters of a text are none."""
+    refuse_promise(place)
+    if isinstance(place, tuple | list) and len(place) == 2:
+        return place
+    raise TypeError(f"expected a pair (key, value), or None for no group, got {shown(place)}")
 
 
 def _same(key: Serde[Any], one: Any, other: Any) -> bool:
