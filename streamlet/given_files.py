@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import stat
 from pathlib import Path
 
 #: Bytes of a file: far more than settings, positions, keys or scenarios take.
@@ -20,3 +22,18 @@ def bytes_of(file: Path) -> bytes:
     if len(found) > MOST_BYTES:
         raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES:,} bytes", str(file))
     return found
+
+
+def check_file(file: str | os.PathLike[str]) -> None:
+    """Refuse what a library that reads a file by its name would never be done with.
+
+    Raises:
+        OSError: it is not there, is a device or a pipe, or has more than ``MOST_BYTES``.
+    """
+    found = os.stat(file)
+    if stat.S_ISDIR(found.st_mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is a device or a pipe, not a file", str(file))
+    if found.st_size > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES:,} bytes", str(file))

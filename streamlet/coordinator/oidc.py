@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 
 from streamlet.bounded import parsed
+from streamlet.given_files import check_file
 
 _TIMEOUT_S = 10
 #: Bytes of an answer that are read at most; a token has a few thousand.
@@ -93,6 +94,8 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
 
 
 def _trust(config: Mapping[str, str]) -> ssl.SSLContext:
+    if "https.ca.location" in config:
+        check_file(config["https.ca.location"])
     return ssl.create_default_context(
         cafile=config.get("https.ca.location"), cadata=config.get("https.ca.pem")
     )

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from streamlet.config.java_security import JKS_KEYS
-from streamlet.given_files import bytes_of
+from streamlet.given_files import bytes_of, check_file
 
 #: The first bytes of a key store of Java's own kind.
 _JKS = b"\xfe\xed\xfe\xed"
@@ -68,8 +68,10 @@ def _trusting(config: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def _tried(config: Mapping[str, str], key: str, load: Callable[[str], None]) -> None:
-    """Load the file of a setting."""
+    """Load the file of a setting, or the folder of one that may have it."""
     try:
+        if not (key == "ssl.ca.location" and os.path.isdir(config[key])):
+            check_file(config[key])
         load(config[key])
     except ssl.SSLError as error:
         raise TlsProblem(
@@ -90,6 +92,8 @@ def _identify(context: ssl.SSLContext, config: Mapping[str, str], files: ExitSta
         return
     key, key_named = _path(config, "ssl.key", files)
     try:
+        for file in filter(None, (certificate, key)):
+            check_file(file)
         # A password in any case: without one OpenSSL asks for it on the terminal.
         context.load_cert_chain(certificate, key, config.get("ssl.key.password", ""))
     except ssl.SSLError as error:

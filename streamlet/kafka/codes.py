@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, libversion
 
 from streamlet.config.security import OAUTH_FUNCTION
 from streamlet.errors import AuthenticationError, BrokerError, ConfigError, UnreachableError
+from streamlet.given_files import check_file
 from streamlet.kafka.address_space import check_room
 from streamlet.kafka.token_functions import NO_TOKEN, token_function
 
 T = TypeVar("T")
+
+#: Settings of files that librdkafka reads as it is made: of TLS, and of token endpoints.
+_TLS_FILES = (
+    *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"),
+    *("ssl.keystore.location", "ssl.crl.location"),
+)
+_TOKEN_FILES = ("https.ca.location",)
 
 #: Consumer errors that librdkafka mends by itself; everything else is ours to raise.
 PASSING = frozenset(
@@ -83,12 +92,13 @@ def opened(make: Callable[[dict[str, Any]], T], kind: str, config: dict[str, Any
     """A client of this kind, as ``producer``.
 
     Raises:
-        ConfigError: it refuses a value, or values that do not go together; or its threads have no
-            room.
+        ConfigError: it refuses a value, or values that do not go together; a file of TLS cannot be
+            read; or its threads have no room.
         AuthenticationError: it needs a token, and its function gives none.
         BrokerError: it cannot be made for another reason.
     """
     check_room()
+    _check_files(config)
     function = token_function(config, str(config.get("bootstrap.servers", "")))
     if function is not None:
         config = {**config, "sasl.mechanism": "OAUTHBEARER", OAUTH_FUNCTION: function}
@@ -103,6 +113,25 @@ def opened(make: Callable[[dict[str, Any]], T], kind: str, config: dict[str, Any
         raise ConfigError([_refused(kind, cause.str())]) from error
     except (TypeError, ValueError) as error:
         raise ConfigError([_refused(kind, str(error))]) from error
+
+
+def _check_files(config: Mapping[str, Any]) -> None:
+    """Refuse files of TLS that cannot be read to an end: the client would never be made."""
+    by_tls = str(config.get("security.protocol", "")).lower().endswith("ssl")
+    by_endpoint = config.get("sasl.oauthbearer.method") == "oidc"
+    for key in (*_TLS_FILES * by_tls, *_TOKEN_FILES * by_endpoint):
+        file = config.get(key)
+        if file is None or (key.endswith("ca.location") and _is_no_single_file(file)):
+            continue
+        try:
+            check_file(file)
+        except OSError as error:
+            raise ConfigError([f"{key} = {file}: cannot be read ({error.strerror})"]) from error
+
+
+def _is_no_single_file(authorities: str) -> bool:
+    """True for a folder of authorities, and for librdkafka's word for those of the system."""
+    return authorities == "probe" or os.path.isdir(authorities)
 
 
 def _refused(kind: str, text: str) -> str:

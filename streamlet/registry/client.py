@@ -20,6 +20,7 @@ from streamlet.errors import (
     UnreachableRegistryError,
     error_text,
 )
+from streamlet.given_files import check_file
 from streamlet.registry.connection import (
     RegistryAnswer,
     RegistryConnection,
@@ -30,6 +31,7 @@ from streamlet.registry.connection import (
 )
 from streamlet.registry.schemas import RegistrySchema, SchemaKind, SchemaReference
 from streamlet.retries import Retries
+from streamlet.tls_files import load_identity
 
 T = TypeVar("T")
 
@@ -336,9 +338,11 @@ def _tls(
     if ca is None and certificate is None:
         return None
     try:
+        if ca is not None:
+            check_file(ca)
         context = ssl.create_default_context(cafile=ca)
         if certificate is not None:
-            context.load_cert_chain(certificate, key)
+            load_identity(context, str(certificate), None if key is None else str(key))
     except (OSError, ValueError) as error:  # a name that no file has, too
         raise ConfigError([f"schema registry: ca, certificate or key: {error}"]) from error
     return context

@@ -181,8 +181,9 @@ def _parsed(schema: Schema) -> Any:
         raise SerdeError(f"avro: expected {expected}, got {shown(schema)}")
     try:
         if isinstance(schema, Path) or (isinstance(schema, str) and _is_file(schema)):
-            Path(schema).stat()  # for an error that names it
-            return load_schema(str(schema))
+            from streamlet.serdes.avro_files import SchemaFiles
+
+            return load_schema(SchemaFiles.NAMED, repo=SchemaFiles(Path(schema)))
         if isinstance(schema, str):
             schema = schema if schema in _PRIMITIVES else json.loads(schema)
         return fastavro.parse_schema(json.loads(json.dumps(schema)))

@@ -6,6 +6,7 @@ import ssl
 
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
+from streamlet.tls_files import load_authorities, load_identity
 
 #: The settings that name a certificate with its key, and authorities.
 _SETTINGS = "http.ssl.certificate.location and http.ssl.key.location", "http.ssl.ca.location"
@@ -73,14 +74,14 @@ def _load(
 ) -> None:
     try:
         if certificate is not None:
-            context.load_cert_chain(*certificate)
+            load_identity(context, *certificate)
     except (OSError, ValueError) as error:  # a path may be none
         given = " and ".join(map(str, certificate or ()))
         raise ConfigError([f"{names[0]} = {given}: {_reason(error)}"]) from error
     if authorities is None:
         return
     try:
-        context.load_verify_locations(authorities)
+        load_authorities(context, authorities)
     except (OSError, ValueError) as error:
         raise ConfigError([f"{names[1]} = {authorities}: {_reason(error)}"]) from error
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from streamlet.config import Settings
-from streamlet.coordinator.tls import TlsProblem, _unpacked
-from streamlet.errors import ConfigError
+from streamlet.coordinator.oidc import TokenError, ask_endpoint
+from streamlet.coordinator.tls import TlsProblem, _unpacked, tls_context
+from streamlet.errors import ConfigError, SerdeError
+from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.registry import Registry
 from streamlet.reset.start import StartPosition
+from streamlet.serdes import avro
 from streamlet.testing.simulation import read_scenario
+from streamlet.web import tls
+from tests.certificates import EC, LOOPBACK, self_signed
 
 ENDLESS = Path("/dev/zero")
+NO_FILE = "it is a device or a pipe, not a file"
 
 
 def test_a_file_without_an_end_is_refused_before_it_fills_the_memory() -> None:
@@ -25,3 +34,79 @@ def test_a_file_without_an_end_is_refused_before_it_fills_the_memory() -> None:
             read()
     with pytest.raises(TlsProblem, match="it has more than"):
         _unpacked({"ssl.keystore.location": str(ENDLESS)})
+
+
+def test_a_schema_without_an_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    with pytest.raises(SerdeError, match=r"cannot read the schema /dev/zero: .*it has more than"):
+        avro(ENDLESS)
+    (tmp_path / "Order.avsc").write_text('{"type": "array", "items": "Address"}')
+    (tmp_path / "Address.avsc").symlink_to(ENDLESS)
+    with pytest.raises(SerdeError, match="Address"):
+        avro(tmp_path / "Order.avsc")
+
+
+@pytest.mark.parametrize("client", [KafkaAdmin, KafkaSink, KafkaSource])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"),
+        *("ssl.keystore.location", "ssl.crl.location"),
+    ],
+)
+def test_no_client_is_made_with_a_file_of_tls_without_an_end(
+    client: Callable[..., object], key: str
+) -> None:
+    config = {"security.protocol": "ssl", key: str(ENDLESS)}
+    with pytest.raises(ConfigError, match=f"{key} = /dev/zero: cannot be read .{NO_FILE}"):
+        client("localhost:1", config)
+
+
+def test_authorities_of_a_token_endpoint_have_an_end() -> None:
+    config = {
+        **{"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"},
+        **{f"sasl.oauthbearer.client.{name}": "x" for name in ("id", "secret")},
+        "sasl.oauthbearer.token.endpoint.url": "https://localhost:1/token",
+        **{"sasl.oauthbearer.method": "oidc", "https.ca.location": str(ENDLESS)},
+    }
+    with pytest.raises(ConfigError, match=f"https.ca.location = /dev/zero: .*{NO_FILE}"):
+        KafkaAdmin("localhost:1", config)
+    with pytest.raises(TokenError, match=NO_FILE):
+        ask_endpoint(config, 0)
+
+
+@pytest.mark.parametrize("key", ["ssl.ca.location", "ssl.crl.location", "ssl.certificate.location"])
+def test_the_connection_to_the_group_reads_no_file_of_tls_without_an_end(key: str) -> None:
+    with pytest.raises(TlsProblem, match=f"{key}.*: cannot be read .{NO_FILE}"):
+        tls_context({key: str(ENDLESS)})
+
+
+def test_files_of_http_and_of_a_registry_have_an_end() -> None:
+    given = str(ENDLESS)
+    with pytest.raises(ConfigError, match=f"--ca = /dev/zero: {NO_FILE}"):
+        tls.with_files(None, given, ("", "--ca"))
+    with pytest.raises(ConfigError, match=f"--certificate = /dev/zero and /dev/zero: {NO_FILE}"):
+        tls.with_files((given, given), None, ("--certificate", ""))
+    for files in ({"ca": ENDLESS}, {"certificate": ENDLESS}):
+        with pytest.raises(ConfigError, match=NO_FILE):
+            Registry("https://localhost:1", **files)
+
+
+def test_a_pipe_and_a_file_beyond_the_bound_are_no_files_of_tls(tmp_path: Path) -> None:
+    """Nobody writes to the pipe, and OpenSSL would wait for it."""
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    with large.open("wb") as opened:
+        opened.truncate((16 << 20) + 1)
+    for file, reason in ((pipe, NO_FILE), (large, "it has more than 16,777,216 bytes")):
+        with pytest.raises(ConfigError, match=reason):
+            tls.with_files(None, str(file))
+
+
+def test_a_key_with_a_password_is_refused_and_nothing_asks_for_it(tmp_path: Path) -> None:
+    """OpenSSL would ask on the terminal, where nobody answers."""
+    folder = self_signed(tmp_path, EC, *LOOPBACK, "-passout", "pass:x")
+    pair = str(folder / "ca.pem"), str(folder / "key.pem")
+    with pytest.raises(ConfigError, match="the key has a password; write it without one"):
+        tls.with_files(pair, None)
+    with pytest.raises(ConfigError, match="the key has a password; write it without one"):
+        Registry("https://localhost:1", certificate=pair[0], key=pair[1])
