@@ -19,6 +19,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -44,6 +45,8 @@ _TASK_LOCK = "task.lock"
 _ASIDE = ".aside-"
 #: A wrong folder is not the reason for these.
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+#: A process id as all members can read it.
+_ID = re.compile(r"[0-9A-Za-z_.-]{1,100}")
 #: Name of the file in an application's folder that its instance holds.
 INSTANCE_LOCK = "instance.lock"
 
@@ -173,7 +176,7 @@ class StateDirectory:
                 f"{error}; name a folder that this user can write by --state-dir, or by the "
                 "setting state.dir"
             ) from error
-        if not lock.fields.get("process_id"):
+        if not _ID.fullmatch(str(lock.fields.get("process_id", ""))):  # new, or damaged
             lock.set(process_id=uuid.uuid4().hex)
         return str(lock.fields["process_id"]), lock
 

@@ -10,7 +10,6 @@ apart by text only; ``rocksdb_errors`` is the one place that reads it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +30,7 @@ from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
 from streamlet.state.rocks_choice import RocksChoice
 from streamlet.state.rocksdb_errors import is_no_such_key, state_error
-from streamlet.state.rocksdb_files import BULK, manifest, prepare, wipe_folder
+from streamlet.state.rocksdb_files import BULK, manifest, names_in, prepare, wipe_folder
 from streamlet.state.rocksdb_options import (
     FIGURES,
     database_options,
@@ -170,6 +169,7 @@ class RocksEngine:
         self._chosen = {**stores, _META: _FEW_ROWS}
         self._names: tuple[str, ...] = ()
         self._bulks = 0
+        names_in(folder)
         before = manifest(folder)
         self._open()
         try:
@@ -378,10 +378,7 @@ def _families_on_disk(folder: Path) -> list[str]:
     one by one as unknown: it is damaged. A manifest alone is what a process leaves that dies while
     it makes the database: RocksDB writes CURRENT after the manifest and before the first log.
     """
-    try:
-        names = os.listdir(folder) if folder.exists() else []
-    except OSError as error:
-        raise StateError(f"cannot use {folder}: {error.strerror or error}") from error
+    names = names_in(folder)
     if "CURRENT" not in names:
         if any(name.endswith((".sst", ".log")) for name in names):
             raise TaskCorruptedError(f"state in {folder} is damaged: CURRENT is missing")

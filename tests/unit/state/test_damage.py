@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.state.backing import Columns
-from streamlet.state.rocksdb import RocksEngine
+from streamlet.state.rocksdb import CLIENT_FILE, RocksEngine, read_meta
+from streamlet.state.rocksdb_files import wipe_folder
 
 ENTRIES = 2_000
 #: So many files in level 0 and RocksDB compacts them, which reads the damaged blocks.
@@ -105,3 +107,67 @@ def test_a_process_that_dies_while_it_makes_a_database_leaves_no_damage(tmp_path
     assert engine.read_meta() == b"more"
     assert list(engine.backing("s").scan(None, None)) == [(b"k", b"v")]
     engine.close()
+
+
+def database(folder: Path) -> Path:
+    """The folder of a closed database with one entry."""
+    engine = opened(folder)
+    engine.write([Columns("s", [b"a"], [b"1"])], b"meta")
+    engine.close()
+    return folder
+
+
+def pipe(file: Path) -> None:
+    """A pipe whose other end nobody opens."""
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+
+
+def endless(file: Path) -> None:
+    """A link to a device that can be read without an end."""
+    file.unlink(missing_ok=True)
+    file.symlink_to("/dev/zero")
+
+
+def folder_of(file: Path) -> None:
+    """A folder in place of a file."""
+    file.unlink(missing_ok=True)
+    file.mkdir()
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "LOCK", "LOG", CLIENT_FILE, "bulk-1"])
+@pytest.mark.parametrize("replace", [pipe, endless, folder_of])
+def test_what_is_no_file_is_damage_and_not_waited_for(
+    tmp_path: Path, replace: Callable[[Path], None], name: str
+) -> None:
+    folder = database(tmp_path / "db")
+    replace(folder / name)
+    for use in (RocksEngine, read_meta):
+        with pytest.raises(TaskCorruptedError, match=f"{name} is not a file"):
+            use(folder)
+    wipe_folder(folder)
+    opened(folder).close()
+
+
+@pytest.mark.parametrize("replace", [pipe, Path.touch])
+def test_what_is_no_folder_is_damage_and_deleted(
+    tmp_path: Path, replace: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "db"
+    replace(folder)
+    with pytest.raises(TaskCorruptedError, match="it is not a folder"):
+        RocksEngine(folder)
+    wipe_folder(folder)
+    opened(folder).close()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_database_that_a_link_leads_to_is_left_as_it_is(tmp_path: Path, there: bool) -> None:
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "db"
+    if there:
+        database(elsewhere)
+    link.symlink_to(elsewhere)
+    for use in (RocksEngine, read_meta, wipe_folder):
+        with pytest.raises(StateError, match="it is a symbolic link, which is not followed; del"):
+            use(link)
+    assert elsewhere.exists() == there

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -181,6 +182,20 @@ def test_a_damaged_lock_is_taken_and_listed(directory: StateDirectory, raw: str)
             directory.lock_instance()
     _, lock = directory.lock_instance()
     lock.release()
+
+
+@pytest.mark.parametrize("given", ['"../x"', '"\\ud800"', '"' + "a" * 3000 + '"', "[]", '""'])
+def test_an_id_that_other_members_could_not_read_is_replaced(
+    directory: StateDirectory, given: str
+) -> None:
+    directory.path.mkdir(parents=True)
+    (directory.path / INSTANCE_LOCK).write_text(f'{{"process_id": {given}}}')
+    found, lock = directory.lock_instance()
+    lock.release()
+    assert re.fullmatch("[0-9a-f]{32}", found)
+    again, lock = directory.lock_instance()
+    lock.release()
+    assert again == found
 
 
 #: Takes a lock as another user and says so.
