@@ -11,13 +11,16 @@ from __future__ import annotations
 import inspect
 import os
 import pkgutil
+import shutil
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
 import streamlet.tools
 from streamlet.terminal import drop_strange_sizes
@@ -36,6 +39,10 @@ _GROUPS = {
     "state": "State folders on this machine.",
     "workers": "Worker processes of an instance on this machine.",
 }
+
+
+#: Columns that the tables of help need; with fewer they would cut names of options off.
+_TABLE = 80
 
 
 def build() -> typer.Typer:
@@ -67,6 +74,18 @@ def build() -> typer.Typer:
         )
         documented(registered.run)
     return root
+
+
+def plain(root: typer.Typer) -> TyperGroup:
+    """The command line with help and usage errors as plain text, for a narrow terminal."""
+    root.rich_markup_mode = None
+    found = get_group(root)
+    waiting: list[Any] = [found]
+    for command in waiting:
+        waiting += getattr(command, "commands", {}).values()
+        for one in command.params:
+            one.help = (getattr(one, "help", None) or "").replace("\\[", "[")  # rich's escape
+    return found
 
 
 def _paragraphs(run: Callable[..., None]) -> str:
@@ -111,11 +130,14 @@ def _root(
 
 def main() -> None:
     """Run the command line and exit: 0 ok, else what the error says (see ``streamlet.errors``)."""
+    drop_strange_sizes(os.environ)
+    commands: Callable[..., Any]
     try:
         commands = build()
+        if shutil.get_terminal_size().columns < _TABLE:
+            commands = plain(commands)
     except KeyboardInterrupt:
         sys.exit(130)
-    drop_strange_sizes(os.environ)
     taking_all(sys.stdout)  # help has characters that not every encoding has
     with printing_outside_commands():
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,6 +38,22 @@ def test_help_cuts_nothing_off_in_80_columns(words: tuple[str, ...]) -> None:
     assert wanted - seen <= {None}
     assert not {word for word in seen if word.endswith("…")} - wanted
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_help_has_no_tables_where_they_would_cut_names_of_options_off() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "streamlet", "state", "clean", "--help"],
+        env={**os.environ, "COLUMNS": "20"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    seen = set(shown.split())
+    for parameter in ROOT.commands["state"].commands["clean"].params:  # type: ignore[attr-defined]
+        if parameter.param_type_name == "option":
+            assert seen & {parameter.opts[0], f"{parameter.opts[0]},"}
+    assert "[default:" in seen
+    assert "│" not in shown
 
 
 def test_help_has_lines_that_fill_the_width() -> None:
