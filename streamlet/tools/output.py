@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -261,15 +261,35 @@ def exit_code_of(error: BaseException) -> int:
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
-def table(*columns: str, rows: list[tuple[object, ...]]) -> Table:
+class FactsTable:
+    """Rows under the names of columns; row by row, a line each, where the names have no room."""
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        self._names = [visible_line(column) for column in columns]
+        self._cells = [
+            ["-" if cell is None else visible_line(str(cell)) for cell in row] for row in rows
+        ]
+        made = self._table = Table(box=None, pad_edge=False, header_style="bold")
+        for index, name in enumerate(self._names):
+            numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+            # In a narrow terminal a cell goes on in the next line: a path that ends in … is of no
+            # use.
+            made.add_column(name, justify="right" if numbers else "left", overflow="fold")
+        for row in self._cells:
+            made.add_row(*map(Text, row))
+
+    def __rich_console__(self, to: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, or a line for each cell."""
+        between = 2 * (len(self._names) - 1)
+        if sum(map(len, self._names)) + between <= options.max_width:
+            yield self._table
+            return
+        for number, row in enumerate(self._cells):
+            yield from [Text()] if number else []
+            for name, cell in zip(self._names, row, strict=True):
+                yield Text.assemble((name, "bold"), " ", cell)
+
+
+def table(*columns: str, rows: list[tuple[object, ...]]) -> FactsTable:
     """A plain table for people; numbers stand right."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for index, column in enumerate(columns):
-        numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        # In a narrow terminal a cell goes on in the next line: a path that ends in … is of no use.
-        made.add_column(
-            visible_line(column), justify="right" if numbers else "left", overflow="fold"
-        )
-    for row in rows:
-        made.add_row(*(Text("-" if cell is None else visible_line(str(cell))) for cell in row))
-    return made
+    return FactsTable(columns, rows)

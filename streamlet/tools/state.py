@@ -12,13 +12,11 @@ from streamlet.errors import ConfigError, NotFoundError
 from streamlet.tools.application import named, settings_of, state_root
 from streamlet.tools.command import Common, command
 from streamlet.tools.durations import duration_ms
-from streamlet.tools.output import table
+from streamlet.tools.output import FactsTable, table
 from streamlet.tools.prompt import Yes, confirm
 from streamlet.tools.scaling_view import seconds, size
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from streamlet.state.listing import Listed
 
 App = Annotated[
@@ -148,7 +146,7 @@ def _count(some: list[Listed]) -> str:
     return f"the state of {len(some)} task{'s' * (len(some) != 1)}, {size(total)}"
 
 
-def _table(found: list[Listed], now_ms: int) -> Table:
+def _table(found: list[Listed], now_ms: int) -> FactsTable:
     rows: list[tuple[object, ...]] = [
         (
             one.application,

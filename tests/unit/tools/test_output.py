@@ -13,6 +13,7 @@ from contextlib import closing
 import pytest
 from rich.text import Text
 
+from streamlet.terminal import console
 from streamlet.tools.output import CommandOutput, table
 from tests.terminals import Terminal
 
@@ -102,3 +103,21 @@ def test_an_event_has_its_time() -> None:
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} one-0 RUNNING tasks: 0_0␛\n", err.getvalue()
     )
+
+
+def test_a_table_without_room_for_its_columns_names_is_a_line_for_each_cell() -> None:
+    """Columns would be left out, and others have a letter on each line."""
+    made = console(io.StringIO(), soft_wrap=True)
+    made.width = 24
+    with made.capture() as captured:
+        made.print(
+            table(
+                "INSTANCE", "MEMBER", "LAG", "AT", rows=[("one-of-two-in-zone-a", "a", 5, None)] * 2
+            )
+        )
+    one = "INSTANCE one-of-two-in-zone-a\nMEMBER a\nLAG 5\nAT -\n"
+    assert captured.get() == f"{one}\n{one}"
+    made.width = 25
+    with made.capture() as captured:
+        made.print(table("INSTANCE", "MEMBER", "LAG", "AT", rows=[("one", "a", 5, None)]))
+    assert len(captured.get().splitlines()) == 2
