@@ -205,13 +205,14 @@ class StateDirectory:
         """Like ``tasks``, with those that ``rename`` set aside or, interrupted, left behind."""
         found = []
         with _naming(self.path):
-            for name in os.listdir(self.path) if self.path.exists() else []:
-                try:
-                    task = TaskId.parse(name.partition(_ASIDE)[0])
-                except ValueError:
-                    continue
-                with suppress(FileNotFoundError):  # deleted while we look at it
-                    found.append(_look_at(task, self.path / name))
+            names = os.listdir(self.path) if self.path.exists() else []
+        for name in names:
+            try:
+                task = TaskId.parse(name.partition(_ASIDE)[0])
+            except ValueError:
+                continue
+            with _naming(self.path / name), suppress(FileNotFoundError):  # deleted meanwhile
+                found.append(_look_at(task, self.path / name))
         return sorted(found, key=lambda folder: folder.task)
 
     def rename(

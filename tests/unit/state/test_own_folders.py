@@ -158,6 +158,13 @@ def test_a_folder_that_a_link_leads_to_is_not_cleaned(
     assert [*(tmp_path / "elsewhere").iterdir()] == [tmp_path / "elsewhere" / "db"]
 
 
+def test_a_folder_that_cannot_be_looked_into_is_named(directory: StateDirectory) -> None:
+    directory.path.mkdir(parents=True)
+    (directory.path / "0_7").symlink_to(directory.path / "0_7")
+    with pytest.raises(StateError, match=f"cannot use {directory.path}/0_7: Too many levels"):
+        directory.tasks()
+
+
 def test_a_pipe_in_place_of_a_lock_holds_nobody_up(directory: StateDirectory) -> None:
     directory.path.mkdir(parents=True)
     os.mkfifo(directory.path / INSTANCE_LOCK)
