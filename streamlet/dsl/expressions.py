@@ -19,7 +19,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
 from keyword import iskeyword
-from typing import Any, Literal, is_typeddict
+from typing import Any, ClassVar, Literal, is_typeddict
 
 import attrs
 
@@ -57,6 +57,9 @@ class Expression:
     """Base of all expressions. Made by ``col``, ``key``, ``value``, ``lit``, and out of others."""
 
     __hash__ = object.__hash__
+
+    #: A function of a record's key and value, and of no other two arguments.
+    of_record: ClassVar[bool] = True
 
     def __call__(self, key: Any, value: Any) -> Any:
         """The value for one record; operators use ``compiled`` instead."""
@@ -364,7 +367,15 @@ class _Writer:
                     f"{listed(_hints(of))}"
                 )
             return f"(None if _v is None else _v.{name})"
+        if of in _WHOLE and not hasattr(of, name):
+            raise TopologyError(
+                f"col({shown(name)}): {of.__name__} has no such attribute; sl.value() is the value"
+            )
         return f"_field(_v, {self._named(name)})"
+
+
+#: Types of values that have no fields.
+_WHOLE = (str, int, float, bool, bytes)
 
 
 def _hints(of: Any) -> dict[str, Any]:

@@ -133,6 +133,11 @@ def _asking(
     varies: bool = False,
 ) -> tuple[Callable[..., Any], tuple[str, ...]]:
     """A user's own function, and the arguments that it is called with."""
+    if getattr(function, "of_record", False) is True and arguments != ("key", "value"):
+        raise TopologyError(
+            f"{call} calls its function as ({', '.join(arguments)}), and an expression such as "
+            "sl.col('price') is of a key and a value: pass a function"
+        )
     if not (context or varies):
         check_not_marked(call, function)
     if not isinstance(function, ContextFunction):

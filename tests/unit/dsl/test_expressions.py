@@ -212,3 +212,26 @@ def test_a_sum_of_an_unknown_type_asks_for_it() -> None:
     stream = app.stream("flights", key=str, value=dict)
     with pytest.raises(TopologyError, match="value="):
         stream.group_by_key().aggregate(sl.sum_(sl.col("delay")))
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments"),
+    [
+        (lambda lines, rows: lines.join(rows, sl.col("n")), "key, value, row"),
+        (lambda lines, rows: rows.left_join(rows, sl.key()), "key, left, right"),
+        (lambda lines, rows: lines.group_by_key().reduce(sl.value()), "aggregate, value"),
+        (lambda lines, rows: lines.split().branch(sl.lit(True), chain=sl.value()), "stream"),
+    ],
+)
+def test_an_expression_is_no_function_of_two_other_values(make: Any, arguments: str) -> None:
+    app = sl.App("two")
+    lines, rows = (read("in", key=str, value=dict) for read in (app.stream, app.table))
+    with pytest.raises(TopologyError, match=rf"as \({arguments}\), and an expression .* is of a"):
+        make(lines, rows)
+
+
+def test_a_column_of_a_value_without_columns_is_refused_at_once() -> None:
+    lines = sl.App("whole").stream("in", key=str, value=int)
+    with pytest.raises(TopologyError, match=r"col\('n'\): int has no such attribute; sl\.value\("):
+        lines.filter(sl.col("n") > 1)
+    lines.filter(sl.col("real") > 1)
