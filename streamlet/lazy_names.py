@@ -23,6 +23,17 @@ def public_names(package: str) -> dict[str, str]:
     return {name: module for module, name in _IMPORT.findall(stub.decode())}
 
 
+def _meant(names: dict[str, str], name: str) -> str:
+    """A message's end with the name that was probably meant, in whatever case; empty for none."""
+    if name.startswith("_"):
+        return ""
+    from difflib import get_close_matches  # not needed by those who make no mistake
+
+    found = {one.lower(): one for one in names}
+    close = get_close_matches(name.lower(), found, n=1, cutoff=0.8)
+    return f"; did you mean {found[close[0]]}?" if close else ""
+
+
 def load_name(package: str, name: str) -> Any:
     """Import a public name of a package from the module that defines it.
 
@@ -33,7 +44,7 @@ def load_name(package: str, name: str) -> Any:
     if name == "__all__":
         return [*names]
     if name not in names:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}{_meant(names, name)}")
     if names[name] == package:  # a room, not a name of one
         return import_module(f"{package}.{name}")
     return getattr(import_module(names[name]), name)

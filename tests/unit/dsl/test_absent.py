@@ -89,7 +89,12 @@ def test_names_that_the_package_does_not_have_say_what_to_do() -> None:
         with pytest.raises(AttributeError) as raised:
             getattr(sl, name)
         assert str(raised.value) == f"streamlet has no {name}: {sentence}"
-    with pytest.raises(AttributeError, match=r"^module 'streamlet' has no attribute 'nonsense'"):
+    for name, meant in (("Kstream", "KStream"), ("materialised", "Materialized")):
+        with pytest.raises(
+            AttributeError, match=rf"no attribute '{name}'; did you mean {meant}\?$"
+        ):
+            getattr(sl, name)
+    with pytest.raises(AttributeError, match=r"^module 'streamlet' has no attribute 'nonsense'$"):
         sl.nonsense  # noqa: B018 - the look-up is what is tested
     named = re.findall(r"streamlet\.(\w+)\(|(\w+)\(\)", " ".join(ABSENT_HERE.values()))
     functions = {first or second for first, second in named} - {"table", "stream", "global_table"}
