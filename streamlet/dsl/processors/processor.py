@@ -31,7 +31,7 @@ S = TypeVar("S")
 
 
 @never_by_hand(
-    "process() gives each processor its own, in init; a TopologyTestDriver does so in tests", at=1
+    "process() gives each processor its own, in init; a TopologyTestDriver does so in tests", at=2
 )
 class ProcessorContext(Generic[KOut, VOut]):
     """The services of a task for one processor, which gets it in ``init``.
