@@ -23,8 +23,16 @@ def load_authorities(context: ssl.SSLContext, file: str) -> None:
     context.load_verify_locations(file)
 
 
-def load_identity(context: ssl.SSLContext, certificate: str, key: str | None = None) -> None:
+def load_identity(
+    context: ssl.SSLContext, certificate: str, key: str | None = None, password: str | None = None
+) -> None:
     """Have a context show a certificate; its key is in the same file, or in one of its own.
+
+    Args:
+        context: of TLS.
+        certificate: the file that has it.
+        key: the file of its key; None: it is in the same one.
+        password: of the key; None: a key that has one is refused.
 
     Raises:
         OSError: a file cannot be read, or is none of its kind (``ssl.SSLError``).
@@ -32,7 +40,7 @@ def load_identity(context: ssl.SSLContext, certificate: str, key: str | None = N
     """
     for file in filter(None, (certificate, key)):
         check_file(file)
-    context.load_cert_chain(certificate, key, _no_password)
+    context.load_cert_chain(certificate, key, _no_password if password is None else password)
 
 
 def _no_password() -> NoReturn:

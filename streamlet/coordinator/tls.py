@@ -11,6 +11,7 @@ from pathlib import Path
 
 from streamlet.config.java_security import JKS_KEYS
 from streamlet.given_files import bytes_of, check_file
+from streamlet.tls_files import load_identity
 
 #: The first bytes of a key store of Java's own kind.
 _JKS = b"\xfe\xed\xfe\xed"
@@ -92,10 +93,7 @@ def _identify(context: ssl.SSLContext, config: Mapping[str, str], files: ExitSta
         return
     key, key_named = _path(config, "ssl.key", files)
     try:
-        for file in filter(None, (certificate, key)):
-            check_file(file)
-        # A password in any case: without one OpenSSL asks for it on the terminal.
-        context.load_cert_chain(certificate, key, config.get("ssl.key.password", ""))
+        load_identity(context, certificate, key, config.get("ssl.key.password", ""))
     except ssl.SSLError as error:
         raise TlsProblem(
             f"{named}: certificate and key ({key_named or named}) do not go together, or "
