@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamlet.arguments import (
+    call_problem,
     calls_told_by_form,
     check_callable,
-    misfit,
     types_checked_inside,
 )
 from streamlet.config import Settings
@@ -186,8 +186,8 @@ class App(Sources, Describing, Queries, Running):
         """
         if listener is not None:
             check_callable("set_state_listener()", listener, "a function of two states")
-            if wrong := misfit(listener, "new", "old"):
-                raise WrongTypeError(f"set_state_listener(): {wrong}")
+            if problem := call_problem(listener, "new", "old"):
+                raise WrongTypeError(f"set_state_listener(): it is called as {problem}")
         self.listeners.state = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:

@@ -61,8 +61,8 @@ def check_callable(call: str, given: object, what: str) -> Any:
     return given
 
 
-def misfit(function: Callable[..., Any], *arguments: str) -> str:
-    """A message's end for a function that cannot be called with these; empty for any other.
+def call_problem(function: Callable[..., Any], *arguments: str) -> str:
+    """The end of a message that a function is called as these; empty if it can be.
 
     Python cannot tell of some builtins.
     """
@@ -74,7 +74,7 @@ def misfit(function: Callable[..., Any], *arguments: str) -> str:
         signature.bind(*arguments)
     except TypeError as error:
         name = getattr(function, "__qualname__", None) or shown(function)
-        return f"it is called as ({', '.join(arguments)}), but {name} takes {signature}: {error}"
+        return f"({', '.join(arguments)}), but {name} takes {signature}: {error}"
     return ""
 
 

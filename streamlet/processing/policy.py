@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
 
-from streamlet.arguments import misfit, types_checked_inside
+from streamlet.arguments import call_problem, types_checked_inside
 from streamlet.config.values import duration
 from streamlet.errors import ConfigError, HandlerError, ProcessingError, RegistryError, error_text
 from streamlet.kafka.ports import Headers
@@ -250,11 +250,10 @@ class ErrorPolicy:
                 )
         functions = {**handlers, "uncaught": uncaught}.items()
         problems += [f"{of}_handler: {_NEVER_RUNS}" for of, one in functions if never_runs(one)]
+        asked = {**dict.fromkeys(handlers, _ASKED), "uncaught": ("error",)}
         for of, one in functions:
-            wrong = (
-                misfit(one, *(_ASKED[-1:] if of == "uncaught" else _ASKED)) if callable(one) else ""
-            )
-            problems += [f"{of}_handler: {wrong}"] if wrong else []
+            if callable(one) and (problem := call_problem(one, *asked[of])):
+                problems.append(f"{of}_handler: it is called as {problem}")
         if uncaught is not None and not callable(uncaught) and uncaught_answer(uncaught) is None:
             problems.append(
                 f"uncaught_handler: expected {UNCAUGHT_EXPECTED} or a function of (error) that "

@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
-from streamlet.arguments import check_callable
+from streamlet.arguments import call_problem, check_callable
 from streamlet.dsl.graph.record_context import ContextFunction, is_marked
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import called, is_async, is_generator, makes_manager
@@ -37,16 +37,8 @@ def check_takes(
 
 
 def _check_binds(call: str, function: Callable[..., Any], arguments: tuple[str, ...]) -> None:
-    signature = _signature(function)
-    if signature is None:
-        return
-    try:
-        signature.bind(*arguments)
-    except TypeError as error:
-        raise TopologyError(
-            f"{call} calls its function as ({', '.join(arguments)}), but {name_of(function)} "
-            f"takes {signature}: {error}"
-        ) from error
+    if problem := call_problem(function, *arguments):
+        raise TopologyError(f"{call} calls its function as {problem}")
 
 
 def takes(
