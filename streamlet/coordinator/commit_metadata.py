@@ -21,8 +21,8 @@ origins.
 
 ``input`` is about the one partition whose position this is, everything else about the task::
 
-    "input": {"inc": 1766000000, "applied": "<base 85>", "held": "<base 85>", "open": true,
-              "id": "<topic id>"}
+    "input": {"inc": 1766000000, "applied": "<base 85>", "held": "<base 85>", "plain": 1200,
+              "open": true, "id": "<topic id>"}
 
 ``applied`` has an entry per edge, ``held`` one per writer (``commit_packing``). ``id`` is Kafka's
 of the topic that the position is one of: a topic that was deleted and made again has another.
@@ -41,12 +41,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 
-from streamlet.bounded import EPOCH_MAX, INT32_MAX, INT64_MAX, parsed, whole
+from streamlet.bounded import EPOCH_MAX, INT32_MAX, parsed, whole
 from streamlet.coordinator.commit_packing import (
+    WriterMark,
     pack_applied,
     pack_marks,
     pack_numbers,
@@ -65,25 +66,6 @@ from streamlet.user_code import shown
 _INCARNATION_MAX = (1 << 32) - 2
 
 
-class WriterMark(NamedTuple):
-    """A writer whose records wait for its commits: how far they were processed.
-
-    ``period`` is the highest one that had begun before the first record not processed. Of it were
-    processed, behind the position: the records of commits before ``number``, and those of this one
-    whose offset is below ``behind``; where ``number`` is 0, of all commits.
-    """
-
-    period: int
-    number: int = 0
-    behind: int = 0
-
-    def processed(self, period: int, number: int) -> int:
-        """The offset below which records of a commit of that period were processed."""
-        if period != self.period or number > self.number > 0:
-            return 0
-        return self.behind if number == self.number or not self.number else INT64_MAX
-
-
 @attrs.frozen
 class InputNote:
     """The facts about one input partition that belong to a committed position.
@@ -96,6 +78,8 @@ class InputNote:
         leaps: the ends of steps between which no origin of an edge was applied, lowest first.
         topic_id: of the topic that the position is one of; empty: not known.
         held: marks of the writers whose records wait for their commits.
+        plain: below this offset records that wait for no commit were processed, behind the
+            position; 0: none were.
     """
 
     incarnation: int = 0
@@ -105,6 +89,7 @@ class InputNote:
     leaps: Mapping[int, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
     topic_id: str = ""
     held: Mapping[int, WriterMark] = attrs.field(factory=dict)
+    plain: int = 0
 
     def skipped(self) -> InputNote:
         """The note for skipped records: each edge goes on with the next record, whatever it is."""
@@ -119,6 +104,8 @@ class InputNote:
             fields["applied"] = pack_applied(self.applied, self.loose, self.leaps)
         if self.held:
             fields["held"] = pack_marks(self.held)
+        if self.plain:
+            fields["plain"] = self.plain
         if self.open:
             fields["open"] = True
         if self.topic_id:
@@ -135,9 +122,9 @@ class InputNote:
         applied, loose, leaps = unpack_applied(fields.get("applied", ""))
         incarnation = whole(fields.get("inc", 0), 0, _INCARNATION_MAX)
         is_open, topic_id = flag_of(fields.get("open", False)), text_of(fields.get("id", ""))
-        marks = unpack_marks(fields.get("held", "")).items()
-        held = {writer: WriterMark(*mark) for writer, mark in marks}
-        return cls(incarnation, applied, loose, is_open, leaps, topic_id, held)
+        held = unpack_marks(fields.get("held", ""))
+        plain = whole(fields.get("plain", 0))
+        return cls(incarnation, applied, loose, is_open, leaps, topic_id, held, plain)
 
     def is_of(self, ids: Mapping[str, str], topic: str) -> bool:
         """True unless the topic has another id by now than when the position was committed."""

@@ -11,19 +11,42 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from streamlet.bounded import INT64_MAX
 from streamlet.state.log_numbers import NAME_BITS, add_varint, varint
 
 #: Of each edge the ends of steps between which no origin was applied.
 Leaps: TypeAlias = Mapping[int, tuple[tuple[int, int], ...]]
-#: Of each writer its period, and up to which commit and offset of it was processed.
-Marks: TypeAlias = Mapping[int, tuple[int, int, int]]
 
 #: Bits of an origin that are not its offset, the lowest of them for null values.
 _REST_BITS = 20
 _REST = (1 << _REST_BITS) - 1
 _LOW = (1 << 32) - 1
+
+
+class WriterMark(NamedTuple):
+    """A writer whose records wait for its commits: how far they were processed.
+
+    ``period`` is the highest one that had begun before the first record not processed. Of it were
+    processed all records of commits before ``number``, and behind the position those of this one
+    whose offset is below ``behind``. A ``number`` of 0 stands for all commits.
+    """
+
+    period: int
+    number: int = 0
+    behind: int = 0
+
+    def processed(self, period: int, number: int, *, ordered: bool = False) -> int:
+        """The offset below which records of a commit of that period were processed.
+
+        ``ordered``: ``behind`` counts for records of later commits, too.
+        """
+        if period != self.period:
+            return 0
+        if number < self.number:
+            return INT64_MAX
+        return self.behind if ordered or self.number in (0, number) else 0
 
 
 def pack_numbers(numbers: Iterable[int]) -> str:
@@ -84,7 +107,7 @@ def unpack_applied(text: str) -> tuple[dict[int, int], frozenset[int], Leaps]:
     return {edge: origins[-1] for edge, origins in entries.items()}, frozenset(loose), leaps
 
 
-def pack_marks(marks: Marks) -> str:
+def pack_marks(marks: Mapping[int, WriterMark]) -> str:
     """The marks of writers: differences of their numbers, and their periods in two halves.
 
     The upper half, which is about the same for all, as what it is above the lowest one.
@@ -101,7 +124,7 @@ def pack_marks(marks: Marks) -> str:
     return base64.b85encode(bytes(found)).decode()
 
 
-def unpack_marks(text: str) -> dict[int, tuple[int, int, int]]:
+def unpack_marks(text: str) -> dict[int, WriterMark]:
     """Read the packed text that the function above writes.
 
     Raises:
@@ -109,7 +132,7 @@ def unpack_marks(text: str) -> dict[int, tuple[int, int, int]]:
     """
     data = base64.b85decode(text)
     lowest, at = varint(data, 0, 32) if data else (0, 0)
-    marks: dict[int, tuple[int, int, int]] = {}
+    marks: dict[int, WriterMark] = {}
     writer = 0
     while at < len(data):
         step, at = varint(data, at, 63)
@@ -118,7 +141,7 @@ def unpack_marks(text: str) -> dict[int, tuple[int, int, int]]:
         number, at = varint(data, at, 63)
         behind, at = varint(data, at, 63)
         writer += step
-        marks[writer] = lowest + born << 32 | epoch, number, behind
+        marks[writer] = WriterMark(lowest + born << 32 | epoch, number, behind)
     if writer >> 63 or any(period >> 64 for period, *_ in marks.values()):
         raise ValueError("the number of a packed mark is too large")
     return marks

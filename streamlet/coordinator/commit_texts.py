@@ -120,7 +120,10 @@ def longest_text(
         transaction=True,
         origins=frozenset(range(between)),
         note=InputNote(
-            _MOST_INT32, applied, open=True, topic_id="" if applied else "i" * _TOPIC_ID
+            *(_MOST_INT32, applied),
+            open=True,
+            topic_id="" if applied else "i" * _TOPIC_ID,
+            plain=_MOST_OFFSET if applied else 0,
         ),
     )
     return len(longest.to_text(compact=True).encode())

@@ -14,7 +14,7 @@ from itertools import groupby
 
 import attrs
 
-from streamlet.coordinator.commit_metadata import WriterMark
+from streamlet.coordinator.commit_packing import WriterMark
 from streamlet.processing.edges.held_records import Head
 from streamlet.processing.edges.held_run import HeldRun, leave_out_repeated
 
@@ -29,6 +29,8 @@ class HeldLine:
         period: the highest one that is known to have begun.
         accepted: its last commit that is known to be accepted.
         mark: the period, the commit and the offset up to which it was processed.
+        ordered: whether all below that offset was, of whatever commit.
+        begun: the period and the commit before which all was processed when the reader began.
         head: the last one that is known to be the writer's.
         held: what is undecided: by period as they came, and within one by number.
     """
@@ -38,6 +40,18 @@ class HeldLine:
     mark: WriterMark = _NONE
     head: bytes = b""
     held: deque[HeldRun] = attrs.field(factory=deque)
+    ordered: bool = False
+    begun: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def of(cls, mark: WriterMark, *, ordered: bool) -> HeldLine:
+        """The line of a reader that begins at a commit with this mark.
+
+        All commits before that of the mark were processed. What a delivery brings of them from now
+        on, however late, is a repetition.
+        """
+        begun = mark.period, mark.number
+        return cls(mark.period, max(mark.number - 1, 0), mark, ordered=ordered, begun=begun)
 
     def word(
         self, head: Head, base: tuple[int, int], run: HeldRun | None, dropped: Counter[str]
@@ -102,7 +116,7 @@ class HeldLine:
             parts = [*commit]
             before = sum(map(len, parts))
             leave_out_repeated(parts)
-            processed = self.mark.processed(period, number)
+            processed = self.mark.processed(period, number, ordered=self.ordered)
             for run in parts:
                 run.from_offset(processed)
                 run.decided = True

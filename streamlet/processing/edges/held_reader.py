@@ -18,7 +18,8 @@ from operator import itemgetter
 
 import attrs
 
-from streamlet.coordinator.commit_metadata import InputNote, WriterMark
+from streamlet.coordinator.commit_metadata import InputNote
+from streamlet.coordinator.commit_packing import WriterMark
 from streamlet.histogram import Histogram
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.logs import get_logger
@@ -33,19 +34,21 @@ from streamlet.processing.edges.held_records import (
     read_head,
     task_of,
 )
-from streamlet.processing.edges.held_run import HeldRun, markers_of, waits
+from streamlet.processing.edges.held_run import HeldRun, joined, markers_of, waits
 from streamlet.processing.edges.writer_keys import WriterKeys
 from streamlet.types import TopicPartition
 
 log = get_logger(__name__)
 
 #: Marks of writers that a note has at most; those that are needed go before the others.
-MOST_MARKS = 256
+MOST_MARKS = 192
 _ALWAYS = 1 << 62
 #: All prefixes of repartition topics begin with this.
 _ANY_MARK = MARK[:7]
 _FIRST_OF = itemgetter(0)
 _NO_BASE = (0, 0)
+#: Higher than each period and commit.
+_NOTHING = (_ALWAYS << 2, 0)
 
 
 @attrs.frozen
@@ -91,11 +94,13 @@ class HeldReader:
         self._where = TopicPartition("", 0)
         self._read = self._next_place = position
         self._lines = {
-            writer: HeldLine(mark.period, mark=mark) for writer, mark in note.held.items()
+            writer: HeldLine.of(mark, ordered=ordered) for writer, mark in note.held.items()
         }
+        #: Plain records below this offset were processed: before the reader began, and by now.
+        self._plain_before = self._plain_behind = note.plain
         #: Places below this one are offsets.
         self._since, self._active = position, False
-        if note.held:
+        if note.held or note.plain > position:
             self._activate(position)
         #: Released and not processed; and in order, from the first that is not released on.
         self._waiting: deque[HeldRun] = deque()
@@ -130,7 +135,7 @@ class HeldReader:
                 self._words(run, raw, now_ms)
             else:
                 self._pass(raw.slice(run.start, run.end), now_ms)
-        return self._given(raw, now_ms)
+        return self._given(now_ms)
 
     @property
     def may_go_on(self) -> bool:
@@ -158,15 +163,19 @@ class HeldReader:
         while waiting:
             run = waiting[0]
             done = max(bisect_left(run.places, place), run.done)
-            if done > run.done and run.writer >= 0:
-                number = 0 if self._ordered else run.number
-                mark = WriterMark(run.period, number, run.offsets[done - 1] + 1)
-                self._lines[run.writer].mark = mark
+            if done > run.done:
+                self._note_processed(run, run.offsets[done - 1] + 1)
             run.done = done
             if done < len(run):
                 break
             waiting.popleft()
         self._others.advance(place)
+
+    def _note_processed(self, run: HeldRun, behind: int) -> None:
+        if run.writer < 0:
+            self._plain_behind = behind
+        else:
+            self._lines[run.writer].mark = WriterMark(run.period, run.number, behind)
 
     def position(self, place: int) -> int:
         """The position that a commit may write once all before this place was processed."""
@@ -191,23 +200,32 @@ class HeldReader:
     def note(self) -> InputNote:
         """The note of a commit of the position that ``advance`` was last called for."""
         note = self._others.note
-        if not self._lines:
+        if not self._active:
             return note
         position = self._first()
-        first: dict[int, int] = {}
-        for run in (*self._waiting, *self._ordering, *self._passing):
-            first.setdefault(run.writer, run.period)
+        left = self._left()
         marks: list[tuple[bool, int, int, WriterMark]] = []
         for writer, one in self._lines.items():
-            period, mark = min(first.get(writer, one.period), one.period), one.mark
-            if mark.period != period or mark.behind <= position:
-                mark = WriterMark(period)
-            marks.append((not mark.behind, -one.mark.behind, writer, mark))
+            first = min(left.get(writer, _NOTHING), (one.period, one.accepted + 1))
+            period, number = max(first, one.begun)
+            behind, same = one.mark.behind, one.mark.number == number
+            beyond = one.mark.period == period and behind > position
+            told = behind if beyond and (same or self._ordered) else 0
+            marks.append((not beyond, -behind, writer, WriterMark(period, number, told)))
         marks.sort()
         needed = sum(not dispensable for dispensable, *_ in marks)
         chosen = marks[: max(needed, MOST_MARKS)]
         held = {writer: mark for *_, writer, mark in chosen if mark.period}
-        return attrs.evolve(note, held=held)
+        plain = self._plain_behind if self._plain_behind > position else 0
+        return attrs.evolve(note, held=held, plain=plain)
+
+    def _left(self) -> dict[int, tuple[int, int]]:
+        """The lowest period and commit of each writer of which records are not processed."""
+        left: dict[int, tuple[int, int]] = {}
+        for run in (*self._waiting, *self._ordering, *self._passing):
+            if len(run):  # else no record of it counts
+                left[run.writer] = min(left.get(run.writer, _NOTHING), (run.period, run.number))
+        return left
 
     @property
     def held(self) -> int:
@@ -242,7 +260,13 @@ class HeldReader:
         return None if any(map(waits, raw.values)) else self._others.take_mixed(raw, bear)
 
     def _pass(self, raw: PartitionBatch, now_ms: int) -> None:
-        """Release records that do not wait."""
+        """Release records that do not wait, but for those that were processed before."""
+        if raw.offsets[0] < self._plain_before:
+            count = bisect_left(raw.offsets, self._plain_before)
+            self.dropped["replay"] += count
+            raw = raw.slice(count, len(raw))
+            if not len(raw):
+                return
         columns = raw.offsets, raw.keys, raw.values, raw.timestamps, raw.headers
         run = HeldRun(-1, 0, 0, now_ms, *columns, dict(raw.unreadable or {}))
         run.decided = True
@@ -299,7 +323,7 @@ class HeldReader:
                     if run is not None:
                         run.clear()
                 return found is not None
-            line = self._lines.setdefault(head.writer, HeldLine())
+            line = self._lines.setdefault(head.writer, HeldLine(ordered=self._ordered))
             line.head = b"" if head.marker else word.data
         for taken in line.word(head, word.base, run, self.dropped):
             self._put(taken)
@@ -317,16 +341,23 @@ class HeldReader:
             )
 
     def _put(self, run: HeldRun) -> None:
+        """Release a decided run, or put it among plain ones: never before its writer's last one."""
         passing, at = self._passing, run.offsets[0]
-        if passing and at > passing[0].offsets[0]:
-            later = (n for n, one in enumerate(passing) if one.writer < 0 and one.offsets[0] > at)
-            passing.insert(next(later, len(passing)), run)
-        elif not self._ordered:
+        if not passing:
+            if not self._ordered:
+                self._released.append(run)
+            return
+        same = (n for n, one in enumerate(passing, 1) if one.writer == run.writer)
+        last = max(same, default=0)
+        if not last and at < passing[0].offsets[0]:
             self._released.append(run)
+            return
+        later = (n for n, one in enumerate(passing) if one.writer < 0 and one.offsets[0] > at)
+        passing.insert(max(last, next(later, len(passing))), run)
 
     # What goes to the task.
 
-    def _given(self, raw: PartitionBatch, now_ms: int) -> tuple[PartitionBatch, int]:
+    def _given(self, now_ms: int) -> tuple[PartitionBatch, int]:
         """The released records as one batch, with their places, and the place behind them."""
         ordering = self._ordering
         while ordering and ordering[0].decided:
@@ -346,38 +377,14 @@ class HeldReader:
             place += len(run)
             self._count_wait(run, now_ms)
         self._next_place = after
-        batch = self._batch(raw, runs)
+        batch = joined(self._where, [self._filtered(run) for run in runs])
         for run in runs:
             run.given()
         self._waiting.extend(runs)
         return batch, after
 
-    def _batch(self, raw: PartitionBatch, runs: list[HeldRun]) -> PartitionBatch:
-        parts = [self._filtered(raw, run) for run in runs]
-        parts = [part for part in parts if len(part)]
-        if len(parts) == 1:
-            return parts[0]
-        joined = PartitionBatch(raw.topic, raw.partition, [], [], [], [])
-        if any(part.headers is not None for part in parts):
-            joined.headers = [one for part in parts for one in part.headers or [None] * len(part)]
-        for part in parts:
-            joined.keys += part.keys
-            joined.values += part.values
-            joined.timestamps += part.timestamps
-        joined.offsets = _joined([part.offsets for part in parts])
-        unreadable = {
-            place: why for part in parts for place, why in (part.unreadable or {}).items()
-        }
-        joined.unreadable = unreadable or None
-        return joined
-
-    def _filtered(self, raw: PartitionBatch, run: HeldRun) -> PartitionBatch:
-        unreadable = None
-        if run.unreadable:
-            pairs = zip(run.offsets, run.places, strict=True)
-            unreadable = {at: run.unreadable[old] for old, at in pairs if old in run.unreadable}
-        columns = run.keys, run.values, run.timestamps, run.headers, unreadable
-        part = PartitionBatch(raw.topic, raw.partition, run.places, *columns)
+    def _filtered(self, run: HeldRun) -> PartitionBatch:
+        part = run.batch(self._where)
         return self._others.take(part) if run.writer < 0 else part
 
     def _count_wait(self, run: HeldRun, now_ms: int) -> None:
@@ -390,11 +397,3 @@ def _are_plain(values: Sequence[bytes | None]) -> bool:
     if values and values[0] and values[0][0] == _ANY_MARK[0]:
         return False
     return _ANY_MARK[0] not in map(_FIRST_OF, filter(None, values))
-
-
-def _joined(parts: Sequence[Sequence[int]]) -> Sequence[int]:
-    """Rising numbers, part behind part, as a range where they are one."""
-    if not parts:
-        return []
-    found = range(parts[0][0], parts[-1][-1] + 1)
-    return found if len(found) == sum(map(len, parts)) else [one for part in parts for one in part]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from streamlet.processing.edges.held_records import (
     read_head,
     split_markers,
 )
+from streamlet.types import TopicPartition
 
 #: Runs of at least so many records stay apart: it is cheaper than to copy them into one.
 MANY = 256
@@ -113,6 +114,15 @@ class HeldRun:
         self.keys, self.values = _at(self.keys, rows), _at(self.values, rows)
         self.headers = self.headers and _at(self.headers, rows)
 
+    def batch(self, where: TopicPartition) -> PartitionBatch:
+        """The records of this partition, at their places."""
+        unreadable = None
+        if self.unreadable:
+            pairs = zip(self.offsets, self.places, strict=True)
+            unreadable = {at: self.unreadable[old] for old, at in pairs if old in self.unreadable}
+        keys, values, times = self.keys, self.values, self.timestamps
+        return PartitionBatch(*where, self.places, keys, values, times, self.headers, unreadable)
+
     def given(self) -> None:
         """Keep the offsets only: the task has the records, and their next commit may be far off."""
         self.keys, self.values, self.timestamps, self.sequences = [], [], [], b""
@@ -162,6 +172,32 @@ def leave_out_repeated(runs: Sequence[HeldRun]) -> None:
                 rows.append(at)
         run.only(rows)
         run.again = first
+
+
+def joined(where: TopicPartition, parts: Iterable[PartitionBatch]) -> PartitionBatch:
+    """Batches of one partition as one batch."""
+    parts = [part for part in parts if len(part)]
+    if len(parts) == 1:
+        return parts[0]
+    found = PartitionBatch(*where, [], [], [], [])
+    if any(part.headers is not None for part in parts):
+        found.headers = [one for part in parts for one in part.headers or [None] * len(part)]
+    for part in parts:
+        found.keys += part.keys
+        found.values += part.values
+        found.timestamps += part.timestamps
+    found.offsets = _joined([part.offsets for part in parts])
+    unreadable = {place: why for part in parts for place, why in (part.unreadable or {}).items()}
+    found.unreadable = unreadable or None
+    return found
+
+
+def _joined(parts: Sequence[Sequence[int]]) -> Sequence[int]:
+    """Rising numbers, part behind part, as a range where they are one."""
+    if not parts:
+        return []
+    found = range(parts[0][0], parts[-1][-1] + 1)
+    return found if len(found) == sum(map(len, parts)) else [one for part in parts for one in part]
 
 
 def _at(column: Sequence[_T], rows: Sequence[int]) -> list[_T]:

@@ -35,7 +35,8 @@ def test_a_note_is_read_as_it_was_written(
     subsets = st.frozensets(st.sampled_from(sorted(applied))) if applied else st.just(frozenset())
     loose = data.draw(subsets)
     topic_id = data.draw(st.sampled_from(("", "3XvT-d0hQBCGb5Cu6PAtlg")))
-    note = InputNote(incarnation, applied, loose, is_open, topic_id=topic_id)
+    plain = data.draw(st.integers(0, (1 << 63) - 1))
+    note = InputNote(incarnation, applied, loose, is_open, topic_id=topic_id, plain=plain)
     text = CommitMetadata(3, "a-0", 7, note=note).to_text()
     found = CommitMetadata.from_text(text)
     assert found is not None
@@ -104,6 +105,7 @@ TEXT = {"v": 1, "epoch": 3, "by": "a", "gen": 7, "ends": {"c": {"0": 5}}, "state
         *({"ends": one} for one in ([], "c", {"c": 5}, None)),
         *({"input": {"inc": one}} for one in (-1, (1 << 32) - 1, 1 << 40, True, 1.0)),
         *({"input": {"open": one}} for one in (1, "false", None)),
+        *({"input": {"plain": one}} for one in (-1, 1 << 63, True, 1.0, "1")),
         *({"rebuilt": {"epoch": one, "whole": True, "from": {}}} for one in (-1, 1 << 62, True)),
         {"rebuilt": {"epoch": 1, "whole": 1, "from": {}}},
         {"release": {"to": 7}},

@@ -6,7 +6,8 @@ import gc
 
 import pytest
 
-from streamlet.coordinator.commit_metadata import InputNote, WriterMark
+from streamlet.coordinator.commit_metadata import InputNote
+from streamlet.coordinator.commit_packing import WriterMark
 from streamlet.processing.edges import held_reader, held_records
 from streamlet.processing.edges.held_columns import pack
 from streamlet.processing.edges.held_records import MARKER, pack_head, pack_marker, writer_of
@@ -101,19 +102,6 @@ def test_in_order_a_writer_that_is_away_holds_back_what_lies_behind() -> None:
     assert reading.read() == [b"a", b"b"]
 
 
-@pytest.mark.parametrize("most", [1, 2, 1_000])
-def test_a_delivery_that_came_twice_counts_once(most: int) -> None:
-    edges = Edges()
-    writer, reading = edges.writer(), Reading(edges)
-    edges.write(writer, b"one", b"two")
-    edges.logs[0] += edges.logs[0][-2:]
-    edges.commit(writer, 1)
-    edges.tell(writer, at_once=True)
-    while reading.read(most=most) or reading.commit() < len(edges.logs[0]):
-        pass
-    assert reading.found == [b"one", b"two"]
-
-
 def test_a_period_whose_opening_was_not_delivered_decides_nothing() -> None:
     edges = Edges()
     reading = Reading(edges)
@@ -150,40 +138,6 @@ def test_a_null_value_stays_one() -> None:
     edges.commit(writer, 1)
     edges.tell(writer, at_once=True)
     assert reading.read() == [None, b""]
-
-
-def test_plain_records_come_behind_those_before_them_that_wait() -> None:
-    """No mark would tell a reader that begins again that it has processed them."""
-    edges = Edges()
-    writer, reading = edges.writer(), Reading(edges)
-    edges.logs[0].insert(0, b"before")
-    assert reading.read(most=1) == [b"before"]
-    edges.write(writer, b"held")
-    edges.logs[0].append(b"plain")
-    assert reading.read() == []
-    assert reading.commit() == 2
-    edges.commit(writer, 1)
-    edges.tell(writer, at_once=True)
-    assert reading.read() == [b"held", b"plain"]
-    assert reading.commit() == len(edges.logs[0])
-
-
-def test_what_is_decided_comes_before_plain_records_behind_it_whatever_waits_before() -> None:
-    """A task that goes over to transactions writes plain records behind those that wait."""
-    edges = Edges()
-    away, gone, reading = edges.writer(A), edges.writer(B), Reading(edges)
-    edges.write(away, b"away")
-    edges.logs[0].append(b"plain")
-    edges.write(gone, b"one", b"two")
-    edges.logs[0] += [b"more", b"most"]
-    assert reading.read() == []
-    edges.commit(gone, 1)
-    edges.tell(gone, at_once=True)
-    assert reading.read() == []
-    edges.commit(away, 1)
-    edges.tell(away, at_once=True)
-    assert reading.read() == [b"away", b"plain", b"one", b"two", b"more", b"most"]
-    assert reading.commit() == len(edges.logs[0])
 
 
 def test_it_names_whom_it_waits_for_and_counts_how_long() -> None:
@@ -308,23 +262,6 @@ def test_a_copy_of_the_next_head_goes_before_no_record() -> None:
     edges.commit(writer, 2)
     edges.tell(writer, at_once=True)
     assert reading.read() == [b"forged", b"two"]
-
-
-def test_what_was_processed_is_known_where_a_commit_is_read_again_in_part() -> None:
-    edges = Edges()
-    away, writer, reading = edges.writer(B), edges.writer(), Reading(edges)
-    edges.write(away, b"held")
-    edges.write(writer, b"one", b"two")
-    edges.commit(writer, 1)
-    edges.tell(writer, at_once=True)
-    assert reading.read() == [b"one", b"two"]
-    reading.processed(1)
-    reading.commit()
-    reading.begin()
-    assert reading.read() == [b"two"]
-    edges.commit(away, 1)
-    edges.tell(away, at_once=True)
-    assert reading.read() == [b"held"]
 
 
 @pytest.mark.parametrize("ordered", [False, True])
