@@ -121,10 +121,10 @@ class RecordLoop:
     def process(self) -> None:
         """Poll once, process what came and what may go on."""
         self._pauses()
+        self._questions.step()
         if self._commit.sealed:
             self._rebalance_events.wait(POLL_MS)
             return
-        self._questions.step()
         # What we wrote has to be delivered before a task may move.
         hurried = self.outputs.hurried = self._actions.urgent or self._actions.unit.waiting
         if not (self.outputs.keeping or self._sending.sink.has_room(hurried=hurried)):

@@ -285,7 +285,8 @@ class EdgePlan:
         sources = {topic: self._sources(topic) for topic in read}
         writer = self._writer(part, notes, topic_ids, start)
         writers = {topic: self._writers_of(topic) for topic in read}
-        for topic in read & self._held.keys():
+        noted = {tp.topic for tp, note in notes.items() if note.held}
+        for topic in read & (self._held.keys() | noted):
             self.keys.expect(self._tasks_of(writers[topic]))
         # Origins are made of offsets, as places have to be then, also where some waited before.
         ordered = read if self._orderly(part, start) else read - self._held.keys()

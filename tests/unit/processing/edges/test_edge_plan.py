@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import streamlet as sl
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
+from streamlet.coordinator.commit_packing import WriterMark
 from streamlet.processing.edges.held_records import (
     HEAD_BYTES,
     MARK,
@@ -33,9 +36,11 @@ def shop(*, origin: bool = False) -> sl.App:
     return app
 
 
-def plan_of(app: sl.App, partitions: int = 2, *, exact: bool = True) -> EdgePlan:
+def plan_of(
+    app: sl.App, partitions: int = 2, *, exact: bool = True, transactions: bool = False
+) -> EdgePlan:
     counts = dict.fromkeys(("in", "rows", BETWEEN, "out"), partitions)
-    return EdgePlan(app.topology(), counts, {}, exact=exact)
+    return EdgePlan(app.topology(), counts, {}, exact=exact, transactions=transactions)
 
 
 def kinds(plan: EdgePlan) -> list[str]:
@@ -49,8 +54,7 @@ def test_the_setting_makes_all_of_them_plain() -> None:
 
 def test_tasks_that_commit_by_transactions_write_neither_prefixes_nor_markers() -> None:
     app = shop()
-    counts = dict.fromkeys(("in", "rows", BETWEEN, "out"), 2)
-    plan = EdgePlan(app.topology(), counts, {}, exact=True, transactions=True)
+    plan = plan_of(app, transactions=True)
     assert kinds(plan) == ["plain"]
     (part,) = (one for one in app.topology().subtopologies if BETWEEN in one.output_topics)
     positions = {TopicPartition(topic, 1): 5 for topic in ("in", "rows")}
@@ -96,15 +100,18 @@ def test_without_a_commit_that_tells_it_epochs_count_from_now_and_nothing_was_be
     assert read_base(markers.values[0]) == (0, 0)
 
 
-def test_the_keys_of_all_writers_are_asked_for_when_a_reader_begins() -> None:
+@pytest.mark.parametrize("transactions", [False, True])
+def test_the_keys_of_all_writers_are_asked_for_when_a_reader_begins(transactions: bool) -> None:
+    """With transactions if records have waited: markers tell what became of them."""
     app = shop()
-    plan = plan_of(app, 3)
+    plan = plan_of(app, 3, transactions=transactions)
     writer, reader = sorted(
         app.topology().subtopologies, key=lambda part: BETWEEN in part.output_topics, reverse=True
     )
     where = TopicPartition(BETWEEN, 2)
     start = Start(TaskId(reader.id, 2), 4, None, StateNumber(2, 9), 1_000)
-    plan.of_task(reader, {where: 5}, {where: InputNote()}, {}, start)
+    note = InputNote(held={writer_of(TaskId(writer.id, 1)): WriterMark(7)} if transactions else {})
+    plan.of_task(reader, {where: 5}, {where: note}, {}, start)
     tasks = {writer_of(TaskId(writer.id, partition)) for partition in range(3)}
     assert plan.keys.to_ask(0) == tasks
 
