@@ -7,9 +7,10 @@ import os
 import attrs
 import pytest
 
-from streamlet.processing.edges import undecided
+from streamlet.processing.edges import held_run, undecided
 from tests.simulation.held.code import CodeHistory, LossyCodeHistory, OrderedHistory
 from tests.simulation.held.cycle import CycleCodeHistory, CycleHistory
+from tests.simulation.held.edge import EdgeHistory, OrderedEdgeHistory
 from tests.simulation.held.guarantees import GuaranteeHistory
 from tests.simulation.held.history import History, LossyHistory
 from tests.simulation.held.reader import Reader
@@ -69,6 +70,16 @@ def test_tasks_move_between_members_of_both_guarantees(monkeypatch: pytest.Monke
     """Periods that commit by transactions, and others, on both sides of repartition topics."""
     monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
     faults_of(GuaranteeHistory, range(SEED, SEED + HISTORIES // 50), 50)
+
+
+@pytest.mark.parametrize("kind", [EdgeHistory, OrderedEdgeHistory])
+def test_a_reader_that_begins_anew_processes_each_record_once(
+    kind: type[EdgeHistory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of one commit are in several runs, as large commits are."""
+    monkeypatch.setattr(held_run, "MANY", 2)
+    faults = faults_of(kind, range(SEED, SEED + HISTORIES // 2), 2)
+    assert HISTORIES < 10 or min(faults.values()) >= HISTORIES // 10, faults
 
 
 @pytest.mark.parametrize("rule", RULES)

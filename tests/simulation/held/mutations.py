@@ -15,9 +15,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from streamlet.processing.edges import undecided
+from streamlet.processing.edges import held_run, undecided
 from tests.simulation.held.code import CodeHistory, LossyCodeHistory, OrderedHistory
+from tests.simulation.held.edge import EdgeHistory, OrderedEdgeHistory
 from tests.simulation.held.writer import BOUND
+from tests.simulation.histories import Played
 from tests.simulation.mutation_list import Mutation
 from tests.simulation.mutations import ROOT, mutated
 
@@ -29,6 +31,13 @@ RECORDS = "processing/edges/held_records.py"
 COLUMNS = "processing/edges/held_columns.py"
 KEYS = "processing/edges/writer_keys.py"
 METADATA = "coordinator/commit_metadata.py"
+KINDS: tuple[Callable[[int], Played], ...] = (
+    CodeHistory,
+    OrderedHistory,
+    LossyCodeHistory,
+    EdgeHistory,
+    OrderedEdgeHistory,
+)
 #: Histories of each kind, at most.
 HISTORIES = 1_000
 
@@ -225,6 +234,22 @@ MUTATIONS = (
         "known.asked_ms >= since_ms + STALE_MS",
         "True",
     ),
+    Mutation(
+        "plain-once-more",
+        "reader 8",
+        "no note tells which plain records were processed",
+        READER,
+        "plain = self._plain_behind if self._plain_behind > position else 0",
+        "plain = 0",
+    ),
+    Mutation(
+        "ended-commits-forgotten",
+        "reader 6",
+        "a reader that begins anew does not know which commits were over",
+        READER,
+        "WriterMark(period, number, told)",
+        "WriterMark(period, number if beyond else 0, told)",
+    ),
 )
 
 
@@ -249,16 +274,16 @@ def run(mutation: Mutation, module: str) -> str:
 
 def play() -> str:
     """Play the histories of the code in this process until one goes wrong."""
-    undecided.MOST_RECORDS = BOUND - 1
+    undecided.MOST_RECORDS, held_run.MANY = BOUND - 1, 2
     logging.disable()
     for seed in range(HISTORIES):
-        for kind in (CodeHistory, OrderedHistory, LossyCodeHistory):
+        for kind in KINDS:
             try:
                 verdict = kind(seed).run()
             except AssertionError as error:
                 verdict = f"assertion: {error}"
             if verdict:
-                return f"{kind.__name__} {seed}: {verdict}"
+                return f"{getattr(kind, '__name__', kind)} {seed}: {verdict}"
     return ""
 
 

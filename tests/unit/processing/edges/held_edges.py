@@ -83,6 +83,10 @@ class Reading:
         self.committed, self._text = 0, CommitMetadata(1, "a", 1).to_text()
         self.begin()
 
+    def use(self, keys: WriterKeys) -> None:
+        """Go on with the keys of another worker."""
+        self._keys = keys
+
     def begin(self) -> None:
         """Begin at the last commit."""
         metadata = CommitMetadata.from_text(self._text)

@@ -80,7 +80,10 @@ def test_plain_records_amid_a_commit_that_is_read_again_are_processed_once(
     assert reading.read() == [b"two"]
 
 
-def test_what_comes_late_of_a_commit_goes_before_later_commits() -> None:
+def test_what_comes_late_of_a_commit_goes_before_later_commits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_run, "MANY", 1)
     edges = Edges()
     away, writer, reading = edges.writer(B), edges.writer(), Reading(edges)
     edges.write(away, b"away")
@@ -151,3 +154,26 @@ def test_what_was_processed_is_known_where_a_commit_is_read_again_in_part() -> N
     edges.commit(away, 1)
     edges.tell(away, at_once=True)
     assert reading.read() == [b"held"]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_reader_that_learned_nothing_forgets_no_commit_that_was_over(ordered: bool) -> None:
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges, ordered=ordered)
+    edges.write(writer, b"one")
+    late = edges.logs[0][-1]
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"one"]
+    reading.commit()
+    edges.logs[0].append(late)
+    reading.use(WriterKeys())
+    reading.begin()
+    assert reading.read() == []
+    reading.commit()
+    reading.use(edges.keys)
+    reading.begin()
+    edges.write(writer, b"two")
+    edges.commit(writer, 2)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"two"]

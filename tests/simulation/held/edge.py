@@ -1,15 +1,17 @@
-"""Random histories of an edge: writers of both guarantees, late deliveries, a reader that restarts.
+"""Random histories of one edge whose reader begins anew again and again.
 
-Writers begin and end at any moment, and write what no accepted commit contains again. Deliveries
-come late, or twice, also after their commit or their period. The reader processes some of what it
-is given, commits, and begins again from its last commit, which takes back what it did since. The
-keys of writers are known to it sooner or later.
+Its writers are of both guarantees. They begin and end at any moment, and write what no accepted
+commit contains again. In most histories deliveries come late, or twice, also after their commit or
+their period; in the others the order of each writer holds. The reader processes some of what it is
+given, commits, and begins again from its last commit, which takes back what it did since. It knows
+the keys of writers sooner or later.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
+from operator import itemgetter
 
 import attrs
 
@@ -24,6 +26,7 @@ from streamlet.types import NO_STATE, StateNumber, TaskId
 from tests.unit.processing.edges.held_edges import BORN, KEY, TOPIC, Edges
 
 _LONG_MS = 10**9
+_STEPS = 120
 
 
 @attrs.define(eq=False)
@@ -100,10 +103,12 @@ class _Task:
             if self._dice.random() < history.late:
                 del history.log[before:]
                 delivery.there = False
+                history.faults["late"] += 1
         self._sent.append(delivery)
 
     def _repeat(self) -> None:
-        if self._sent:
+        if self._sent and self._history.late:
+            self._history.faults["again"] += 1
             self._deliver(self._dice.choice(self._sent))
 
     def _deliver(self, delivery: _Delivery) -> None:
@@ -130,6 +135,7 @@ class _Task:
             self._history.edges.tell(self._alive, now_ms, at_once=True)
 
     def _end(self) -> None:
+        self._history.faults["end"] += 1
         if self._transaction is not None:
             self._transaction.open, self._transaction = False, None
         self._history.old += self._sent
@@ -137,15 +143,18 @@ class _Task:
 
 
 class EdgeHistory:
-    """One seed's history; ``repeats``: whether deliveries come twice."""
+    """One seed's history."""
 
-    def __init__(self, seed: int, *, ordered: bool, repeats: bool = True) -> None:
+    ordered = False
+
+    def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
-        self.late = self.dice.choice((0, 0.1, 0.3)) if repeats else 0
+        #: How many deliveries come later than others; without any none comes twice.
+        self.late = self.dice.choice((0, 0.1, 0.3))
+        self.faults = Counter[str]()
         self.old: list[_Delivery] = []
         self.edges = Edges()
         self.log = self.edges.logs[0]
-        self._repeats, self._ordered = repeats, ordered
         #: Of each record of the log, None where there is none.
         self._transactions: list[_Transaction | None] = []
         self._tasks = [_Task(self, TaskId(0, at)) for at in range(self.dice.choice((1, 2, 3)))]
@@ -155,10 +164,10 @@ class EdgeHistory:
         self._keys = WriterKeys()
         self._restart()
 
-    def run(self, steps: int) -> None:
-        """So many steps, then all there is to process."""
+    def run(self) -> str:
+        """What was lost or processed twice; nothing if it was exact."""
         reader = self._read, self._process, self._commit, self._restart, self._learn
-        for _ in range(steps):
+        for _ in range(_STEPS):
             self.dice.choices((self._step, *reader), (67, 10, 13, 6, 4, 4))[0]()
         for task in self._tasks:
             task.finish()
@@ -170,14 +179,17 @@ class EdgeHistory:
             self._commit()
             self._restart()
             self._learn()
+        return self._verdict()
 
-    def differences(self) -> tuple[Counter[tuple[int, int]], Counter[tuple[int, int]]]:
-        """What was lost and what was doubled: tasks and their numbers."""
-        wanted = Counter(
-            (one.task.partition, at) for one in self._tasks for at in range(one.accepted)
-        )
-        found = Counter(self.found)
-        return wanted - found, found - wanted
+    def _verdict(self) -> str:
+        there = ((one.task.partition, at) for one in self._tasks for at in range(one.accepted))
+        wanted, found = Counter(there), Counter(self.found)
+        if found - wanted:
+            return "twice"
+        if wanted - found:
+            return "lost"
+        by_task = sorted(self.found, key=itemgetter(0))
+        return "" if self.late or by_task == sorted(self.found) else "out of order"
 
     def _step(self) -> None:
         self.dice.choice(self._tasks).step()
@@ -194,13 +206,14 @@ class EdgeHistory:
         self._transactions += [transaction] * more
 
     def append(self, data: list[bytes]) -> None:
-        """Append a delivery, unless none is to come twice or late."""
+        """Append a delivery."""
         with self.noting():
             self.log += data
 
     def zombie(self) -> None:
         """Append one of a commit or a period that is over."""
-        if self.old and self._repeats:
+        if self.old and self.late:
+            self.faults["zombie"] += 1
             self.append(self.dice.choice(self.old).data)
 
     # The reader.
@@ -208,13 +221,14 @@ class EdgeHistory:
     def _restart(self) -> None:
         metadata = CommitMetadata.from_text(self._text)
         assert metadata is not None
+        self.faults["restart"] += 1
         self._at = self._place = self._after = self._committed
         del self.found[self._kept :]
         if self.dice.random() < 0.5:  # another worker
             self._keys = WriterKeys()
         others, writers = EdgeFilter(metadata.note), frozenset({0, 1})
         facts = metadata.note, self._at, others, self._keys, writers
-        self._reader = HeldReader(*facts, ordered=self._ordered)
+        self._reader = HeldReader(*facts, ordered=self.ordered)
         self._given: list[tuple[int, bytes | None]] = []
 
     def _learn(self) -> None:
@@ -255,6 +269,12 @@ class EdgeHistory:
         self._committed = self._reader.position(self._place)
         self._text = CommitMetadata(1, "a", 1, note=self._reader.note).to_text()
         self._kept = len(self.found)
+
+
+class OrderedEdgeHistory(EdgeHistory):
+    """A history whose reader keeps the order of the topic."""
+
+    ordered = True
 
 
 @attrs.define
