@@ -24,7 +24,7 @@ from streamlet.kafka.ports import Admin, NewTopic, PartitionBatch, RecordSource
 from streamlet.kafka.reading import read_until
 from streamlet.processing.edges.held_records import MARK
 from streamlet.processing.edges.records import unpack
-from streamlet.state.changelog import number_at
+from streamlet.state.changelog import is_timed, number_at
 from streamlet.state.entries import CommitEntry
 from streamlet.topology.internal_topics import REPARTITION_CONFIG
 from streamlet.topology.names import CHANGELOG_SUFFIX, is_made_up, may_be_of
@@ -143,10 +143,10 @@ def _all_ours(batches: Sequence[PartitionBatch]) -> bool:
         for row in range(len(batch)):
             columns = batch.offsets, batch.values, batch.headers
             try:
-                _, prefix = number_at(batch.topic, row, *columns)
+                _, prefix = number_at(batch.topic, row, *columns, batch.keys)
             except StateError:
                 return False
-            if len(prefix) < 2 or prefix[-1] or prefix[-2] <= 0x7F:
+            if not is_timed(prefix):
                 return False
     return True
 

@@ -19,7 +19,9 @@ the keys it skipped, and the next owner writes them again, from its store, with 
 
 A program that may write to the topic may write any number. An epoch far beyond the newest one known
 has had no owner: such a record is skipped and named, and outdates no other. One that is just beyond
-the commit's claim outdates none either, where the commit is known.
+the commit's claim outdates none either, where the commit is known. One without numbers is skipped
+and named as well, unless no claim is known: then the whole log may be another program's. Most texts
+read as two numbers; they lack the zero, which only epochs up to the claim may do.
 
 Pure: no store, no client, no clock.
 """
@@ -38,6 +40,11 @@ from streamlet.types import NO_STATE, StateNumber
 
 #: Header of a tombstone; its value is the prefix that other records have before their value.
 NUMBER_HEADER = "s"
+
+#: Offsets, values, headers and keys of records.
+RecordColumns = tuple[
+    Sequence[int], Sequence[bytes | None], Sequence[Headers | None] | None, Sequence[bytes | None]
+]
 
 _FIRST_RUN = 512
 _SHORTEST_RUN = 16
@@ -138,7 +145,7 @@ class RecordReader(Protocol):
         ``times`` are those of the records, ms, for a reader whose records bear none of ours.
 
         Raises:
-            StateError: a record that streamlet did not write.
+            StateError: a record that streamlet did not write, and no commit is known.
         """
         ...
 
@@ -201,7 +208,7 @@ class ChangelogReader:
         """Keys and rows to apply, in order. Tombstones need their headers.
 
         Raises:
-            StateError: a record that streamlet did not write.
+            StateError: a record that streamlet did not write, and no commit is known.
         """
         out_keys: list[bytes] = []
         out_values: list[bytes | None] = []
@@ -216,7 +223,7 @@ class ChangelogReader:
 
     def _accepts(self, run: RecordRun) -> bool:
         state = run.state
-        if not self._bound.holds(run.state, self.highest, run.offsets[0]):
+        if not self._bound.holds(run, self.highest):
             return False
         self._rises.note(state.epoch, run.offsets[0])
         self.highest = max(self.highest, state.epoch)
@@ -232,12 +239,14 @@ class ChangelogReader:
 
 
 class RecordRun(NamedTuple):
-    """Neighbouring records of one number."""
+    """Neighbouring records of one number, or one that streamlet did not write."""
 
     state: StateNumber
     keys: list[bytes]
     values: list[bytes | None]  # rows
     offsets: Sequence[int]
+    flaw: str = ""  # what says that it is not streamlet's; such a record may lack a key
+    timed: bool = True  # rows bear times: no version writes others any more
 
 
 def runs(
@@ -251,13 +260,16 @@ def runs(
 
     Those of one flush are neighbours and share their prefix. How long a run is, is found by
     doubling: it costs twice its length at most.
-
-    Raises:
-        StateError: a record that streamlet did not write.
     """
     start, guess = 0, _FIRST_RUN
     while start < len(keys):
-        state, prefix = number_at(name, start, offsets, values, headers)
+        try:
+            state, prefix = number_at(name, start, offsets, values, headers, keys)
+        except StateError as error:
+            key, at = keys[start], offsets[start : start + 1]
+            yield RecordRun(NO_STATE, [] if key is None else [key], [], at, str(error))
+            start += 1
+            continue
         stop = min(start + guess, len(keys))
         heads = _heads(values, headers, start, stop, len(prefix))
         length = stop - start
@@ -266,10 +278,13 @@ def runs(
             stop = start + length
         guess = max(_SHORTEST_RUN, 2 * length)
         run = keys[start:stop]
-        if None in run:
-            raise StateError(f"{name}: a record without a key near {offsets[start]}")
+        if None in run:  # the next run begins with it
+            stop = start + run.index(None)
+            run = keys[start:stop]
         stripped = _stripped(values[start:stop], prefix)
-        yield RecordRun(state, list(run), stripped, offsets[start:stop])  # type: ignore[arg-type]
+        at = offsets[start:stop]
+        timed = is_timed(prefix)
+        yield RecordRun(state, list(run), stripped, at, timed=timed)  # type: ignore[arg-type]
         start = stop
 
 
@@ -279,10 +294,13 @@ def number_at(
     offsets: Sequence[int],
     values: Sequence[bytes | None],
     headers: Sequence[Headers | None] | None,
+    keys: Sequence[bytes | None],
 ) -> tuple[StateNumber, bytes]:
     """Number of the record in row ``i``, and its bytes; StateError: it is not streamlet's."""
     value = values[i]
     try:
+        if keys[i] is None:
+            raise ValueError("no key")
         data = _mark_of(headers[i] if headers else None) if value is None else value
         state, length = _number_of(data)
         if value is None and length < len(data):
@@ -301,13 +319,17 @@ def _stripped(values: Sequence[bytes | None], prefix: bytes) -> list[bytes | Non
         rows = [None if value is None else value[length:] for value in values]
     else:
         rows = [value[length:] for value in values]  # type: ignore[index]
-    timed = prefix[-1] == 0 and prefix[-2] > 0x7F
-    return rows if timed else untimed(rows)
+    return rows if is_timed(prefix) else untimed(rows)
+
+
+def is_timed(prefix: bytes) -> bool:
+    """True if rows behind these numbers bear times, as those of ``prefix_of`` do."""
+    return len(prefix) > 1 and prefix[-1] == 0 and prefix[-2] > 0x7F
 
 
 def remember(skipped: dict[bytes, int], keys: Sequence[bytes], offsets: Sequence[int]) -> None:
     """Note keys whose last record was skipped, at the end of the order."""
-    for key, offset in zip(keys, offsets, strict=True):
+    for key, offset in zip(keys, offsets, strict=False):  # one that is not ours may lack a key
         skipped.pop(key, None)
         skipped[key] = offset
 

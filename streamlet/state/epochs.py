@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from streamlet.bounded import COMMIT_MAX
+from streamlet.errors import StateError
 from streamlet.logs import get_logger
-from streamlet.types import StateNumber
+
+if TYPE_CHECKING:
+    from streamlet.state.changelog import RecordRun
 
 log = get_logger(__name__)
 
@@ -35,7 +39,7 @@ class EpochBoundaries:
 
 
 class EpochBound:
-    """The epochs that can have had an owner, by the newest ones known.
+    """The epochs that can have had an owner, by the newest ones known; names what had none.
 
     Args:
         name: the changelog partition, for messages.
@@ -49,18 +53,39 @@ class EpochBound:
         #: The lowest epoch that was out of bounds.
         self.lowest: float = math.inf
 
-    def holds(self, state: StateNumber, highest: int, offset: int) -> bool:
-        """False for a record that no owner wrote, which is named; ``highest``: epoch met."""
-        epoch, number = state
+    def holds(self, run: RecordRun, highest: int) -> bool:
+        """False for records that no owner wrote, which are named; ``highest``: epoch met.
+
+        Raises:
+            StateError: one bears no numbers, and as no claim is known the whole log may be another
+                program's.
+        """
+        (epoch, number), offset = run.state, run.offsets[0]
+        flaw = run.flaw
+        if not run.timed and 0 < self._claimed < epoch:
+            flaw = f"{self._name}: the record at offset {offset} is not streamlet's: no time"
+        if flaw:
+            self._pass_over(flaw)
+            return False
         if epoch <= max(self._claimed, highest) + MOST_CLAIMS and number <= COMMIT_MAX:
             return True
         if number <= COMMIT_MAX:
             self.lowest = min(self.lowest, epoch)
-        self._found += 1
-        if self._found & (self._found - 1) == 0:  # ever more seldom
+        if self._is_told():
             log.warning(
                 "%s: the record at offset %d bears epoch %d and commit %d, which no owner had: it"
                 " does not count (%d such so far)",
                 *(self._name, offset, epoch, number, self._found),
             )
         return False
+
+    def _pass_over(self, flaw: str) -> None:
+        if not self._claimed:
+            raise StateError(flaw)
+        if self._is_told():
+            log.warning("%s: it does not count (%d such so far)", flaw, self._found)
+
+    def _is_told(self) -> bool:
+        """True for ever fewer of the records that are found."""
+        self._found += 1
+        return self._found & (self._found - 1) == 0

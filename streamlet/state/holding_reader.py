@@ -70,16 +70,14 @@ class HoldingReader:
         """Keys and rows whose commit is proved by now, in order; tombstones need their headers.
 
         Raises:
-            StateError: a record that streamlet did not write.
+            StateError: a record that streamlet did not write, and no claim is known.
         """
         out_keys: list[bytes] = []
         out_values: list[bytes | None] = []
         stop = 0
         for run in runs(self._name, offsets, keys, values, headers):
-            stop += len(run.keys)
-            if run.state.epoch < self.highest or not self._bound.holds(
-                run.state, self.highest, run.offsets[0]
-            ):
+            stop += len(run.offsets)
+            if not self._bound.holds(run, self.highest) or run.state.epoch < self.highest:
                 remember(self.skipped, run.keys, run.offsets)
                 continue
             self._rises.note(run.state.epoch, run.offsets[0])

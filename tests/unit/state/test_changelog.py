@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from streamlet.errors import StateError
 from streamlet.state.changelog import (
     ChangelogReader,
+    RecordReader,
     decode,
     encode_column,
     prefix_of,
@@ -151,7 +152,7 @@ def test_a_tombstone_without_its_header_is_refused_by_offset() -> None:
 
 
 def test_a_null_key_is_refused() -> None:
-    with pytest.raises(StateError, match="without a key"):
+    with pytest.raises(StateError, match="not streamlet's: no key"):
         reader().read([0], [None], [b"\x01\x01v"], None)
 
 
@@ -341,9 +342,53 @@ def test_a_copy_that_believed_the_wrong_epochs_is_not_promoted(forged: int, clai
     assert follower.position(9) <= 2  # it is read again from here
 
 
-def test_a_tombstone_with_more_than_its_number_is_refused() -> None:
-    """It was the longest of runs without records."""
-    log = Log().flush(3, 1, a=b"1", b=None)
-    log.headers[1] = [("s", prefix_of(StateNumber(3, 1)) + b"more")]
+OTHERS = [
+    (b"b", b"\xff" * 40, None),
+    (b"b", b"a text, whose letters are an epoch and a number", None),
+    (b"b", b"", None),
+    (b"b", None, None),
+    (b"b", None, [("s", None)]),
+    # It was the longest of runs without records.
+    (b"b", None, [("s", prefix_of(StateNumber(3, 1)) + b"more")]),
+    (None, prefix_of(StateNumber(3, 1)) + b"x", None),
+]
+
+
+def with_other(key: bytes | None, value: bytes | None, headers: Any) -> Log:
+    log = Log().flush(3, 1, a=b"1", b=b"2")
+    log.keys.insert(1, key)
+    log.values.insert(1, value)
+    log.headers.insert(1, headers)
+    return log.flush(3, 2, c=b"3")
+
+
+@pytest.mark.parametrize(("key", "value", "headers"), OTHERS)
+def test_a_record_without_a_number_does_not_count_where_a_claim_is_known(
+    key: bytes | None, value: bytes | None, headers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = with_other(key, value, headers)
+    columns = range(len(log.keys)), log.keys, log.values, log.headers
+    for one in (reader((3, 2), claimed=3), HoldingReader("st-changelog-0", claimed=3)):
+        found, rows = one.read(*columns)
+        if isinstance(one, HoldingReader):
+            found, rows = (a + b for a, b in zip((found, rows), one.settle(None), strict=True))
+        assert dict(zip(found, rows, strict=True)) == {b"a": b"1", b"b": b"2", b"c": b"3"}
+        assert one.skipped == {}, "a good record of the key is behind it"
+    assert caplog.text.count("st-changelog-0: the record at offset 1 is not streamlet's") == 2
+
+
+@pytest.mark.parametrize("one", [reader((3, 2)), HoldingReader("st-changelog-0")])
+def test_a_log_of_another_program_is_refused_where_no_claim_is_known(one: RecordReader) -> None:
+    log = with_other(b"b", b"\xff", None)
     with pytest.raises(StateError, match="the record at offset 1 is not streamlet's"):
-        log.read(reader())
+        one.read(range(len(log.keys)), log.keys, log.values, log.headers)
+
+
+@pytest.mark.parametrize(
+    "one", [reader((3, 2), claimed=3), HoldingReader("st-changelog-0", claimed=3)]
+)
+def test_the_key_of_a_record_of_another_program_is_written_again(one: RecordReader) -> None:
+    log = with_other(b"z", b"text", None)
+    one.read(range(len(log.keys)), log.keys, log.values, log.headers)
+    assert one.skipped == {b"z": 1}
+    assert one.position(9) == 1

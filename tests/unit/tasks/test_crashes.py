@@ -20,7 +20,6 @@ from streamlet.coordinator.messages import Committed
 from streamlet.errors import (
     DeliveryError,
     ProcessingError,
-    StateError,
     TaskMigratedError,
     UnreachableError,
 )
@@ -149,22 +148,40 @@ def test_whoever_meets_a_later_epoch_is_the_stranger() -> None:
         delivery._foreign_keys(TopicPartition("c", 0), 0, 1, 2)
 
 
-def test_a_record_of_another_program_in_a_changelog_fails_the_one_task(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"), [("a", b"\xff"), ("b", b"text"), ("", b""), ("a", None), (None, b"")]
+)
+def test_a_record_of_another_program_in_a_changelog_is_written_over(
+    key: str | None, value: bytes | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While its owner runs and while nobody does; a compacted log keeps a key's last record."""
     world = World(tmp_path, random.Random(1))
     world.log.create("words")
     world.log.create("app-counts-changelog")
-    world.inputs += [("a", "x")] * 2
-    world.log.append(INPUT, [b"a"] * 2, [b"x"] * 2)
+    world.inputs += [("a", "x")] * 3
+    world.log.append(INPUT, [b"a"] * 3, [b"x"] * 3)
+    raw = None if key is None else key.encode()
     owner = Owner(world)
+    for _ in range(2):
+        owner.work(1)
+        list(owner.steps())
+        world.log.append(CHANGELOG, [raw], [value])
     owner.work(1)
     list(owner.steps())
-    world.log.append(CHANGELOG, [b"b"], [b"\xff"])
-    owner.work(1)
-    with pytest.raises(StateError, match="offset 0 is not streamlet's") as found:
-        owner.commit_port.begin([owner.active])
-    assert found.value.task == owner.active.task
-    assert not owner.sent
+    found = world.log.records(CHANGELOG)
+    assert f"{CHANGELOG}: the record at offset " in caplog.text
+    assert caplog.text.count("is not streamlet's") == 2
+    last = {row.key: (row.value, row.headers) for row in found}
+    assert raw is None or last[raw] != (value, ())
+    world.log.append(CHANGELOG, [raw], [value])
     owner.die()
+    shutil.rmtree(tmp_path)
+    later = Owner(world)
+    assert later.state() == {"a": 3}
+    list(later.steps())
+    last = {row.key: (row.value, row.headers) for row in world.log.records(CHANGELOG)}
+    assert raw is None or last[raw] != (value, ())
+    later.die()
 
 
 def stopped_before_its_claim(tmp_path: Path) -> Owner:
