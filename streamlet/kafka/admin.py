@@ -85,11 +85,7 @@ class KafkaAdmin:
 
     @property
     def _client(self) -> AdminClient:
-        """The client for the next request: another one if it lost its brokers since the last.
-
-        Who waits for answers holds it meanwhile: another thread may have another take its place,
-        and requests of a client without references fail.
-        """
+        """The client for the next request: another one if it lost its brokers since the last."""
         self._held.client.poll(0)
         if self._loss:
             self._open()
@@ -137,10 +133,8 @@ class KafkaAdmin:
         changes = alterations(settings)
         if not changes:
             return {}
-        refused = {}
-        answers = self._asked(
-            lambda it: it.incremental_alter_configs(changes, request_timeout=self._timeout)
-        )
+        refused, bound = {}, {"request_timeout": self._timeout}
+        answers = self._asked(lambda it: it.incremental_alter_configs(changes, **bound))
         for resource, future in answers.items():
             try:
                 future.result()
@@ -243,8 +237,8 @@ class KafkaAdmin:
         if not names:
             return
         # Of one client only: a request that another overtook would delete what was created again.
-        client = self._client
-        futures = client.delete_topics(list(names), request_timeout=self._timeout)
+        gone, bound = list(names), self._timeout
+        futures, _ = self._asked_once(lambda it: it.delete_topics(gone, request_timeout=bound))
         for name, future in futures.items():
             try:
                 future.result()
@@ -324,17 +318,13 @@ class KafkaAdmin:
         answers, of librdkafka 2.16 at least, with no error and no offset. And it may remember for
         good that a topic is missing which was asked for between its deletion and its creation.
         """
-        client = self._client
-        futures = client.list_offsets(
-            {RawPartition(tp.topic, tp.partition): spec for tp in partitions},
-            isolation_level=isolation,
-            request_timeout=self._timeout,
-        )
-        answered, _ = wait(futures.values(), timeout=wait_s)
+        wanted = {RawPartition(tp.topic, tp.partition): spec for tp in partitions}
+        options = {"isolation_level": isolation, "request_timeout": self._timeout}
+        futures, missing = self._asked_once(lambda it: it.list_offsets(wanted, **options), wait_s)
         stale: BrokerError | None = None
         listed = cache(lambda: self._metadata().topics.keys())
         for raw, future in futures.items():
-            if future not in answered:
+            if future in missing:
                 stale = self._errors.silent()
                 continue
             try:
@@ -388,11 +378,22 @@ class KafkaAdmin:
         """
         tries = self._tries()
         while True:
-            client = self._client  # held here: requests of a client that is gone fail
-            answers = request(client)
-            _, missing = wait(answers.values(), timeout=tries.next_ms() / 1000)
+            answers, missing = self._asked_once(request, tries.next_ms() / 1000)
             if not missing:
                 return answers
             if tries.over or self._errors.hopeless() is not None:
                 raise self._errors.silent()
             self._open()
+
+    def _asked_once(
+        self, request: Callable[[AdminClient], Answers[T]], wait_s: float | None = None
+    ) -> tuple[Answers[T], set[Future[Any]]]:
+        """The answers, and those that did not come in time.
+
+        The client is held meanwhile: another thread may replace it, and its requests fail then. No
+        frame that handles errors holds it: tracebacks make cycles, and the collector may run on a
+        thread of the client's, with a late answer. To free it there ends the process.
+        """
+        client = self._client
+        answers = request(client)
+        return answers, wait(answers.values(), timeout=wait_s).not_done

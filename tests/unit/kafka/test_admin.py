@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -130,6 +131,41 @@ def test_a_client_that_remembers_a_topic_as_missing_is_replaced(
         admin.end_offsets([TopicPartition("gone", 0)])
     assert missing.value.topics == {"gone"}
     assert admin.end_offsets([PARTITION]) == {PARTITION: 7}
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+class Refusing(Remembering):
+    """Does not delete what it does not know."""
+
+    def delete_topics(self, names: Sequence[str], **options: Any) -> dict[Any, Future[Any]]:
+        return self.list_offsets(dict.fromkeys(names))
+
+
+@pytest.mark.parametrize("ask", ["offsets", "delete"])
+def test_a_client_that_was_replaced_is_not_left_to_the_collector(
+    monkeypatch: pytest.MonkeyPatch, ask: str
+) -> None:
+    """It runs on any thread, also on one of the client's, where librdkafka ends the process."""
+    monkeypatch.setattr(module, "AdminClient", Refusing)
+    monkeypatch.setattr(Remembering, "made", 0)
+    admin = KafkaAdmin("localhost:1", timeout_ms=1_000)
+    first = weakref.ref(asked(admin))
+    with without_collector():
+        if ask == "offsets":
+            assert admin.end_offsets([PARTITION]) == {PARTITION: 7}
+        else:
+            admin.delete_topics(["in"])
+            admin._open()
+        assert first() is None
 
 
 def test_brokers_that_elect_a_leader_or_are_not_ready_yet_are_asked_again(
