@@ -488,6 +488,9 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, Any]:
         """Each value replaced by any number of values; the key stays, and its partition.
 
+        The function returns them in a list or the like, or yields them. A text, a dict or another
+        value that would be taken apart is refused: ``[text]`` is one value.
+
         - Nulls: the function gets them as None.
         - Key, timestamp, headers: those of the record, in each result.
 

@@ -198,7 +198,7 @@ class CallPool:
         result: Any = None
         failed: BaseException | None = None
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s) as limit:
                 # Each try begins with the record as it was read; a result may be kept elsewhere.
                 result = await self._function(own(call.key), own(call.value))
             if type(result) not in FINE:
@@ -211,6 +211,8 @@ class CallPool:
             failed.__cause__ = error
         except BaseException as error:  # it may raise anything, or exit; the policy decides
             failed = error
+        if limit.expired() and isinstance(failed, TimeoutError):
+            failed = TimeoutError(f"no answer within timeout={self._timeout_s} s")
         if late is not None:
             late.cancel()
         self._end(running, call, result, failed)

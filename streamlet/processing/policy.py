@@ -14,13 +14,21 @@ import attrs
 
 from streamlet.arguments import call_problem, types_checked_inside
 from streamlet.config.values import duration
-from streamlet.errors import ConfigError, HandlerError, ProcessingError, RegistryError, error_text
+from streamlet.errors import (
+    ConfigError,
+    HandlerError,
+    ProcessingError,
+    RegistryError,
+    StreamletError,
+    WrongTypeError,
+    error_text,
+)
 from streamlet.kafka.ports import Headers
 from streamlet.lazy_results import never_runs, refuse_promise
 from streamlet.retries import Retries
 from streamlet.topology.names import is_topic_name
 from streamlet.types import TaskId
-from streamlet.user_code import printable, raised_at, shown, text_of
+from streamlet.user_code import Place, printable, raised_at, shown, text_of
 
 #: The stages of a record at which it may fail.
 Stage: TypeAlias = Literal["deserialization", "processing", "production"]
@@ -106,7 +114,7 @@ class RecordFailure:
     """A failed record and its error, before the policy has decided.
 
     ``record`` is None where an operator acts without one (a punctuator, a timer). ``final``: it
-    cannot be tried again.
+    cannot be tried again. ``function`` is where the user's function begins that the operator calls.
     """
 
     context: ErrorContext
@@ -114,6 +122,19 @@ class RecordFailure:
     reason: str
     cause: BaseException | None
     final: bool = False
+    function: Place | None = None
+
+    @property
+    def raised(self) -> str | None:
+        """The error behind the user's line that raised it, or whose result it is about."""
+        if self.cause is None:
+            return None
+        text = error_text(self.cause)
+        if raised_at(self.cause) is not None:
+            return text
+        # What a serde or a store refuses may be of the record itself.
+        others = isinstance(self.cause, StreamletError) and type(self.cause) is not WrongTypeError
+        return None if self.function is None or others else f"{self.function}: {text}"
 
 
 @attrs.frozen
@@ -340,7 +361,7 @@ def _asked(handler: ErrorHandler, failure: RecordFailure) -> FinalAnswer | Retry
 def error_of(failure: RecordFailure) -> ProcessingError:
     """The error that a failure ends its task with, or that its dead letter names."""
     cause, at = failure.cause, failure.context
-    raised = error_text(cause) if cause is not None and raised_at(cause) is not None else None
+    raised = failure.raised
     detail = failure.reason
     if raised is None and cause is not None:
         detail = f"{detail} ({type(cause).__name__}: {text_of(cause)})"

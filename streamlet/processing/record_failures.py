@@ -29,7 +29,7 @@ from streamlet.processing.policy import (
 from streamlet.serdes.copies import own
 from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.types import TaskId, TopicPartition
-from streamlet.user_code import shown
+from streamlet.user_code import Place, shown
 
 log = get_logger(__name__)
 
@@ -172,6 +172,8 @@ class RecordFailures:
     pause: RetryPause
     #: When it was said last that the task waits, ms; None: it was not.
     _said_ms: int | None = attrs.field(default=None, init=False)
+    #: Where the functions of nodes begin, by the names of the nodes.
+    functions: dict[str, Place] = attrs.field(factory=dict, init=False)
     #: Batches as read, for dead letters; only those that may still be needed.
     raws: list[PartitionBatch] = attrs.field(factory=list, init=False)
 
@@ -220,7 +222,8 @@ class RecordFailures:
         record = FailedRecord(own(batch.keys[0]), own(batch.values[0]), topic)
         context = self.context(stage, node.name, batch, 0, attempt)
         failure = RecordFailure(
-            context, record, "a record failed", failed.__cause__, not failed.again
+            *(context, record, "a record failed", failed.__cause__, not failed.again),
+            self.functions.get(node.name),
         )
         return self._apply_to_row(failure) if failed.of_row else self.apply(failure)
 
@@ -236,7 +239,8 @@ class RecordFailures:
     def without_record(self, operator: str, at: Batch, error: BaseException) -> None:
         """Apply the policy to what an operator did without a record of its own."""
         context = self.context("processing", operator, at, 0, 1)
-        self.apply(RecordFailure(context, None, "a record failed", error, final=True))
+        function = self.functions.get(operator)
+        self.apply(RecordFailure(context, None, "a record failed", error, True, function))
 
     def away(self, error: UnreachableRegistryError) -> int:
         """The pause before a schema registry that is away is asked again, ms.

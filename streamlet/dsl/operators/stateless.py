@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice, tee
 from operator import not_, truth
 from typing import Any
 
@@ -19,9 +19,10 @@ from streamlet.dsl.operators.columns import (
     spread,
 )
 from streamlet.dsl.operators.copies import Own, groups, snapshots
+from streamlet.dsl.operators.whole_results import first_whole, refuse_whole
 from streamlet.lazy_results import LARGE, looked_at, refuse_answer, refuse_promise, refuse_unyielded
 from streamlet.topology.operator import TaskContext
-from streamlet.user_code import Place, raised_at, shown
+from streamlet.user_code import raised_at, shown
 
 Function = Callable[..., Any]
 
@@ -104,7 +105,7 @@ class Map:
         if error is not None:
             raise OperatorFailed(
                 len(out), _with_pairs(batch.slice(0, len(out)), out), again=True
-            ) from _named(error, self.function)
+            ) from error
         return _with_pairs(batch, out)
 
 
@@ -122,10 +123,14 @@ class FlatMapValues:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or returns nothing iterable."""
         results = over_values(self.function, self.takes, batch.keys, batch.values)
-        made, error = collect(groups(looked_at(results, refuse_unyielded), self.own), len(batch))
+        looked, types = tee(looked_at(results, refuse_unyielded))
+        made, error = collect(groups(looked, self.own), len(batch))
+        count, whole = first_whole(islice(types, len(made)), len(made))
+        if whole is not None:
+            made, error = made[:count], whole
         if error is not None:
             done = _expanded(batch.slice(0, len(made)), made)
-            raise OperatorFailed(len(made), done, again=True) from _uniterable(error, self.function)
+            raise OperatorFailed(len(made), done, again=True) from _uniterable(error)
         return _expanded(batch, made)
 
 
@@ -147,7 +152,7 @@ class FlatMap:
         expanded = _expanded(part, made)
         out = _with_pairs(expanded, expanded.values)
         if error is not None:
-            raise OperatorFailed(len(made), out, again=True) from _named(error, self.function)
+            raise OperatorFailed(len(made), out, again=True) from error
         return out
 
 
@@ -204,33 +209,18 @@ class DropNullKeys:
         return batch.select(mask)
 
 
-class _NoPairError(TypeError):
-    """A function returned something else than a pair, or than what holds pairs or values."""
-
-
-def _named(error: BaseException, function: Function) -> BaseException:
-    """The error; one about a result names the function, in no line of which it was raised."""
-    if type(error) is not _NoPairError:
-        return error
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return TypeError(f"{error} of {shown(function)}")
-    return TypeError(f"{Place(code.co_filename, code.co_firstlineno, code.co_name)}: {error}")
-
-
-def _uniterable(error: BaseException, function: Function) -> BaseException:
-    """The error; one about a result that has no values names the function and what it may give."""
+def _uniterable(error: BaseException) -> BaseException:
+    """The error; one about a result that has no values says what it may be."""
     told = str(error) if type(error) is TypeError else ""
     if not told.endswith("object is not iterable") or raised_at(error) is not None:
         return error
-    wanted = "expected values, in a list or yielded, [] for none"
-    return _named(_NoPairError(f"{wanted}, but {told}"), function)
+    return TypeError(f"expected values, in a list or yielded, [] for none, but {told}")
 
 
 def _pair(result: Any) -> tuple[Any, Any]:
     if type(result) is not tuple or len(result) != 2:
         refuse_promise(result)
-        raise _NoPairError(f"expected a pair (key, value), got {shown(result)}")
+        raise TypeError(f"expected a pair (key, value), got {shown(result)}")
     return result
 
 
@@ -238,11 +228,12 @@ def _pairs(results: Any) -> Iterable[tuple[Any, Any]]:
     """The pairs, each checked; one by one where the function makes one after the other."""
     if type(results) not in (list, tuple):
         refuse_promise(results, yields=True)
+        refuse_whole(results)
         try:
             return map(_pair, results)
         except TypeError as error:
             wanted = "expected pairs (key, value), in a list or yielded, [] for none"
-            raise _NoPairError(f"{wanted}, got {shown(results)}") from error
+            raise TypeError(f"{wanted}, got {shown(results)}") from error
     return list(map(_pair, results))
 
 

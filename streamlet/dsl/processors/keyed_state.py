@@ -9,9 +9,18 @@ import attrs
 
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.processors.record import checked_time
-from streamlet.errors import StreamletError
+from streamlet.errors import StreamletError, WrongTypeError
 
 K = TypeVar("K")
+
+_ENDED = "ended"
+
+
+def _ended() -> dict[str, Any]:
+    raise StreamletError(
+        "a State is used after the call that it was given to: it is kept when the call ends, and "
+        "another call gets another one; keep a copy, dict(state), where one is needed"
+    )
 
 
 @attrs.frozen
@@ -45,24 +54,54 @@ class State(MutableMapping[str, Any], Generic[K]):
         "timers",
     )
 
-    def __init__(
-        self,
+    _call: str
+    _read: Callable[[], dict[str, Any]]
+    _timer_at: Callable[[str], int | None]
+    _now: int
+    _after: int | None
+    _data: dict[str, Any] | None
+    #: The bytes of the dict when it was read.
+    before: bytes
+    #: Timers that the call sets (a time) or cancels (None).
+    timers: dict[str, int | None]
+    #: The key of the record or of the timer.
+    key: K
+
+    def __init__(self) -> None:
+        raise WrongTypeError(
+            "State is not made by hand: process() and process_values() give it to a function "
+            "(record, state); a test may call that function with a dict"
+        )
+
+    @classmethod
+    def of(
+        cls,
         call: str,
         key: K,
         read: Callable[[], dict[str, Any]],
         timer_at: Callable[[str], int | None],
         now: int,
         after: int | None,
-    ) -> None:
+    ) -> State[K]:
+        """The state of a key, for one call.
+
+        Args:
+            call: why it has no timers; empty if it has.
+            key: of the record or of the timer.
+            read: reads its dict.
+            timer_at: the time of a timer that waits.
+            now: the time of the call, ms.
+            after: the time of the timer that is called; None for a record.
+        """
+        self = cls.__new__(cls)
         self._call, self._read, self._timer_at = call, read, timer_at
         self._now, self._after = now, after
-        self._data: dict[str, Any] | None = None
-        #: The bytes of the dict when it was read.
-        self.before = b""
-        #: Timers that the call sets (a time) or cancels (None).
-        self.timers: dict[str, int | None] = {}
-        #: The key of the record or of the timer.
-        self.key = key
+        self._data, self.before, self.timers, self.key = None, b"", {}, key
+        return self
+
+    def end(self) -> None:
+        """End the call: what is made of the state from now on would be lost, and is refused."""
+        self._data, self._read, self._call = None, _ended, _ENDED
 
     @property
     def data(self) -> dict[str, Any]:
@@ -91,7 +130,7 @@ class State(MutableMapping[str, Any], Generic[K]):
         return len(self.data)
 
     def __repr__(self) -> str:
-        return f"State({self.key!r}, {self.data!r})"
+        return f"State({self.key!r}{'' if self._read is _ended else f', {self.data!r}'})"
 
     def timer(
         self, *, at: int | None = None, after: Duration | None = None, name: str = ""
@@ -141,6 +180,8 @@ class State(MutableMapping[str, Any], Generic[K]):
         return self.timers[name] if name in self.timers else self._timer_at(name)
 
     def _check(self) -> None:
+        if self._call == _ENDED:
+            _ended()
         if self._call:
             raise StreamletError(
                 f"state.timer(): {self._call} has no on_timer= to call when the timer is due"

@@ -50,6 +50,8 @@ class Process:
         times: RecordTimes,
     ) -> None:
         self._name, self._task, self._processor = name, task, processor
+        #: The user's own, for messages.
+        self.function = getattr(processor, "function", processor.process)
         self._context, self._forwarding, self._result = context, forwarding, result
         self._times = times
         self._by_stream = context._punctuators["stream_time"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamlet.arguments import check_callable, never_by_hand
 from streamlet.dsl.graph.durations import Duration, milliseconds
@@ -173,6 +173,17 @@ class Processor(Generic[K, V, KOut, VOut]):
     """
 
     context: ProcessorContext[KOut, VOut]
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError; that of the context says when there is one."""
+            if name != "context":
+                return object.__getattribute__(self, name)
+            raise AttributeError(
+                f"{type(self).__name__} has no context yet: it has one from init(context) on, and "
+                "an init() of its own calls super().init(context) first"
+            )
 
     def init(self, context: ProcessorContext[KOut, VOut]) -> None:
         """Begin: the task is about to run. Stores are restored; nothing can be forwarded yet."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 
-from streamlet.arguments import check_callable
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.kinds import Kind
@@ -19,9 +18,8 @@ from streamlet.dsl.processors.argument_roles import roles
 from streamlet.dsl.processors.connected import Connected, Connections
 from streamlet.dsl.processors.punctuators import PunctuationType
 from streamlet.dsl.processors.state_operator import StateFunctions, StateProcess
-from streamlet.dsl.processors.suppliers import parameters
+from streamlet.dsl.processors.suppliers import check_awaits_nothing, parameters
 from streamlet.errors import TopologyError
-from streamlet.lazy_results import is_async
 from streamlet.serdes import Serde
 from streamlet.state.timer_store import timer_rows
 from streamlet.topology.nodes import ProcessorNode, StoreSpec
@@ -174,10 +172,16 @@ def _store(
 
 def _called(call: str, function: Callable[..., Any], first: str) -> Callable[[Any, Any, Any], Any]:
     """A function of the first argument, the state and the context, for one that takes some."""
-    check_callable(call, function, "a function")
-    if is_async(function):
-        raise TopologyError(f"{call} cannot await, and {shown(function)} is async")
+    check_awaits_nothing(call, function)
     names = parameters(function)
+    adapted = _adapted(call, function, first, names)
+    adapted.__wrapped__ = function  # type: ignore[attr-defined]  # messages name it
+    return adapted
+
+
+def _adapted(
+    call: str, function: Callable[..., Any], first: str, names: tuple[str, ...]
+) -> Callable[[Any, Any, Any], Any]:
     match roles(call, function, of_state=True, first=first):
         case ():
             if not names:

@@ -77,6 +77,8 @@ class StateProcess:
         result: Callable[[Any, Record[Any, Any] | None, int], Record[Any, Any]],
     ) -> None:
         self._name, self._task, self._rules = name, task, rules
+        #: The user's own, for messages.
+        self.function = rules.function
         self._store, self._timers = store, timers
         self._context, self._forwarding, self._result = context, forwarding, result
         #: Calls of timers.
@@ -188,7 +190,7 @@ class StateProcess:
             assert self._timers is not None
             return self._timers.time(self._timer_key(ckey, name))
 
-        state = State(self._no_timers, key, read, timer_at, now, after)
+        state = State.of(self._no_timers, key, read, timer_at, now, after)
         return state
 
     def _present(self, ckey: Any) -> dict[str, Any] | None:
@@ -202,6 +204,7 @@ class StateProcess:
     def _keep(self, state: State[Any], ckey: Any) -> None:
         """Keep what a call has changed: the dict, then the timers."""
         data = state.changed()
+        state.end()
         if data is not None:
             after = self._rules.value.encode(data) if data else b""
             if after != state.before:

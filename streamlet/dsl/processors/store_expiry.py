@@ -12,6 +12,7 @@ timers, so it is the same after any crash. The task's own stream time is not kep
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import attrs
@@ -41,6 +42,7 @@ class RecordTimes:
         if not self.timers:
             return function
 
+        @wraps(function)
         def called(record: Record[Any, Any], *more: Any) -> Any:
             for timers in self.timers:
                 if record.timestamp > timers.progress.observed:

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 import attrs
 
-from streamlet.arguments import check_callable
+from streamlet.arguments import call_problem, check_callable
 from streamlet.dsl.graph.inference import UNKNOWN, result_type, without_none
 from streamlet.dsl.processors.processor import Processor
 from streamlet.dsl.processors.record import Record
@@ -61,16 +61,34 @@ def supplier_of(call: str, given: Any) -> Supplier:
     return lambda: FunctionProcessor(given, asks=len(arguments) == 2)
 
 
+#: What the methods of processors are called with.
+_METHODS = {"init": ("context",), "process": ("record",), "close": ()}
+
+
 def _check(call: str, given: Any) -> None:
     if hasattr(given, "process") and not isinstance(given, type):
         raise TopologyError(
             f"{call} makes a processor for each task, so it takes the class {type(given).__name__} "
             "or a function that returns a new one, not one that is made already"
         )
-    check_callable(call, given, "a class or a function")
+    check_awaits_nothing(call, given, "a class or a function")
+
+
+def check_awaits_nothing(call: str, given: Any, what: str = "a function") -> None:
+    """Make sure that something can be called, and need not be awaited.
+
+    Raises:
+        TopologyError: its result would have to be awaited.
+        WrongTypeError: it cannot be called.
+    """
+    check_callable(call, given, what)
     process = getattr(given, "process", given)
     if is_async(process):
-        raise TopologyError(f"{call} cannot await, and {shown(given)} is async")
+        name = getattr(process, "__qualname__", None) or shown(given)
+        raise TopologyError(
+            f"{call} cannot await, and {name} is an async function: have KStream.map_values_async()"
+            " await before it"
+        )
 
 
 def made(call: str, supplier: Supplier) -> Any:
@@ -85,10 +103,16 @@ def made(call: str, supplier: Supplier) -> Any:
         raise
     except BaseException as error:
         raise TopologyError(f"{call}: the processor cannot be made: {error!r}") from error
+    if isinstance(one, type):
+        raise TopologyError(
+            f"{call}: its function returns the class {one.__name__}; return an object of it"
+        )
     if not callable(getattr(one, "process", None)):
         raise TopologyError(f"{call}: {type(one).__name__} has no method process(record)")
-    for name in ("init", "process", "close"):
+    for name, given in _METHODS.items():
         method = getattr(one, name, None)
+        if callable(method) and (problem := call_problem(method, *given)):
+            raise TopologyError(f"{call} calls {name}() of its processor as {problem}")
         if is_async(method):
             does = "cannot await"
         elif makes_manager(method):
@@ -156,7 +180,8 @@ def as_record(result: Any, record: Record[Any, Any] | None, time: int) -> Record
         return result
     if type(result) is not tuple or len(result) != 2:
         refuse_promise(result)
-        raise TypeError(f"expected a Record or a pair (key, value), got {shown(result)}")
+        hint = "yield each of several" if type(result) is list else "process_values() takes a value"
+        raise TypeError(f"expected a Record or a pair (key, value), got {shown(result)}; {hint}")
     return Record(*result, time, () if record is None else record.headers)
 
 

@@ -72,16 +72,6 @@ def test_what_is_no_topic_is_named_as_such(topic: object) -> None:
         lines.to(topic)  # type: ignore[arg-type]
 
 
-def test_a_result_that_is_no_pair_is_told_with_the_line_of_its_function() -> None:
-    app = sl.App("pairs")
-    app.stream("in", key=str, value=str).map(lambda k, v: v, key=str, value=str).to("out")  # type: ignore[arg-type, return-value]
-    with (
-        TopologyTestDriver(app) as driver,
-        pytest.raises(ProcessingError, match=r"test_mistakes.py:\d+ in <lambda>.*expected a pair"),
-    ):
-        driver.pipe_input("in", "a", "b")
-
-
 def test_an_operator_that_comes_too_late_is_told_what_to_do() -> None:
     app = sl.App("late")
     lines = app.stream("in", key=str, value=str)
