@@ -25,6 +25,7 @@ from streamlet.dsl.absent import no_operator
 from streamlet.dsl.describing import Describing
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.one_app import OneApp
 from streamlet.dsl.processors.wrapping import ProcessorWrapper, as_wrapper
 from streamlet.dsl.sources import Sources
 from streamlet.errors import (
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 
 
 @calls_told_by_form
-class App(Sources, Describing, Queries, Running):
+class App(OneApp, Sources, Describing, Queries, Running):
     """An application: a name, settings and a topology.
 
     Args:
@@ -153,6 +154,7 @@ class App(Sources, Describing, Queries, Running):
         self.listeners = Listeners()
         self._builder = Builder(name, Kind.default(key, "key"), Kind.default(value, "value"))
         self._served, self._tables = ServedTasks(), {}
+        self._made = True
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator

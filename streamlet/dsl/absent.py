@@ -1,15 +1,19 @@
 """Names from other libraries that streamlet does not have, and what to do instead.
 
 ``no_operator`` is the ``__getattr__`` of ``App`` and of the DSL's classes, and ``elsewhere`` is for
-names of the package. Type checkers do not see ``no_operator``, so they still refuse these names. An
-operator that arrives leaves ``ABSENT``, and its row in docs/coming-from*.md changes; tests compare
-the three.
+names of the package. ``ABSENT`` has names of other libraries, ``HABITS`` those of a dict or of a
+neighbour, and ``FIRST`` what to do before an operator that another class of the DSL has.
+``no_item`` is what ``[]``, ``in`` and a loop do on objects that are no collections. Type checkers
+do not see them, so they still refuse these names. An operator that arrives leaves ``ABSENT``, and
+its row in docs/coming-from*.md changes; tests compare the three.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+
+from streamlet.errors import WrongTypeError
 
 _WINDOWS = (
     "call group_by_key().windowed_by(windows), with streamlet.tumbling(), hopping(), sliding() or "
@@ -154,6 +158,92 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
 }
 
 
+_TABLE_FIRST = "call count(), reduce() or aggregate() first, which makes a table"
+#: Class -> what to do before an operator that it lacks and another one of the DSL has.
+FIRST: Mapping[str, str] = {
+    "KStream": "tables have it: call to_table(), or group the records and count() or aggregate()",
+    "KTable": _STREAM_FIRST,
+    "KGroupedStream": _TABLE_FIRST,
+    "KGroupedTable": _TABLE_FIRST,
+    "WindowedKStream": _TABLE_FIRST,
+    "CogroupedKStream": "call aggregate() first, which makes a table",
+    "WindowedCogroupedKStream": "call aggregate() first, which makes a table",
+    "GlobalKTable": "streams join with a global table; read the topic by App.table() for operators",
+    "BranchedKStream": "default_branch() and no_default_branch() return the branches, each of "
+    "them a stream, by their names",
+}
+#: Operators of streams and tables, grouped ones among them.
+_STATELESS = (
+    *("deduplicate", "filter", "filter_not", "flat_map", "flat_map_values", "foreach", "map"),
+    *("map_batches", "map_values", "map_values_async", "merge", "peek", "print", "select_key"),
+    *("split", "to", "repartition", "process", "process_values", "transform_values"),
+)
+OPERATORS = frozenset(
+    (
+        *(*_STATELESS, "aggregate", "cogroup", "count", "group_by", "group_by_key", "join"),
+        *("left_join", "outer_join", "reduce", "suppress", "to_stream", "to_table", "windowed_by"),
+    )
+)
+
+_PUT, _ALL = "call put(key, value)", "call all(), which gives pairs of key and value"
+_RECORD = "read it of the record that process() is given"
+_ORIGIN = "read it of record_metadata, which is None in punctuators"
+_OF_TASK = "context.store(builder) gives a processor its store, which has it"
+_ENTRIES = {
+    **_each(_PUT, "set", "add", "insert"),
+    **_each("call delete(key)", "pop", "remove", "clear", "expire"),
+    **_each(_ALL, "items", "keys", "values", "scan"),
+    "update": "call put_all(pairs)",
+    "setdefault": "call put_if_absent(key, value)",
+    **_each("call get(key), which is None where there is none", "exists", "fetch"),
+}
+#: Class -> name that it does not have, of a dict's or of a neighbour's -> what to do instead.
+HABITS: Mapping[str, Mapping[str, str]] = {
+    "KTable": _each(
+        "group the rows first, with group_by(function)", "count", "reduce", "aggregate", "cogroup"
+    ),
+    "KStream": {"to_stream": "it is a stream already"},
+    "KeyValueStore": _ENTRIES,
+    "TimestampedStore": _ENTRIES,
+    "WindowsView": _each("call all(), which gives pairs of window and value", "items", "values"),
+    "StoreBuilder": _each(_OF_TASK, "get", "put", "delete", "all", "range", "fetch", "put_all"),
+    "State": {
+        **_each("it is a dict: state[name] = value", "set", "put"),
+        "exists": "it is a dict: name in state",
+        **_each("it is a dict: del state[name]", "delete", "remove"),
+    },
+    "ProcessorContext": {
+        **_each(_RECORD, "headers", "timestamp", "key", "value"),
+        **_each(_ORIGIN, "topic", "partition", "offset", "metadata"),
+        **_each("call store(name)", "get_state_store", "get_store", "state_store", "stores"),
+        "current_stream_time_ms": "read stream_time",
+        "current_system_time_ms": "read wall_clock_time",
+    },
+}
+
+_CALLS = "get(key) reads, put(key, value) and delete(key) write, all() and range() scan"
+_NO_PARTS = {
+    "KStream": "records go through functions, as of filter() and map_values(), or through "
+    "expressions of their fields, such as streamlet.col('name')",
+    "KTable": "rows go through functions, as of filter() and map_values(); App.store(name) reads "
+    "them while the application runs",
+    "KeyValueStore": _CALLS,
+    "TimestampedStore": _CALLS,
+    "StoreView": "call its methods, such as get() or fetch(), put() and all()",
+    "RecordBatch": "its columns are lists: keys, values, timestamps and headers",
+}
+
+
+def no_item(owner: object, *_: object) -> object:
+    """The ``__getitem__`` of what is no collection; so ``in`` and a loop end here, too.
+
+    Raises:
+        WrongTypeError: always.
+    """
+    ours = _ours(type(owner), _NO_PARTS)
+    raise WrongTypeError(f"{type(owner).__name__} has no items: {_NO_PARTS[ours or '']}")
+
+
 def no_operator(owner: object, name: str) -> object:
     """The ``__getattr__`` of a class in ``ABSENT``: names what to do instead.
 
@@ -161,6 +251,9 @@ def no_operator(owner: object, name: str) -> object:
         AttributeError: always.
     """
     sentence = instead(type(owner), name)
+    if sentence is None and _ours(type(owner), {"App": ""}) and "_builder" not in vars(owner):
+        kind = type(owner).__name__
+        sentence = f"{kind} is not made yet: its __init__() has to call super().__init__(name)"
     if sentence is None:
         # Python's own error, or once more that of a property that failed with an AttributeError.
         return object.__getattribute__(owner, name)
@@ -178,13 +271,26 @@ def instead(kind: type, name: str) -> str | None:
     """The message for a name that a class does not have; None where ``ABSENT`` does not help."""
     if name.startswith("_") or hasattr(kind, name):
         return None
-    ours = next((one.__name__ for one in kind.__mro__ if one.__name__ in ABSENT), None)
-    absent = ABSENT[ours] if ours is not None else {}
+    absent, habits = _of(kind, ABSENT), _of(kind, HABITS)
+    ours = _ours(kind, {**ABSENT, **FIRST}) or kind.__name__
     snake = snake_case(name)
     if name not in absent and hasattr(kind, snake):
         return f"{ours} has no {name}: its name is {snake}"
-    sentence = absent.get(name, absent.get(snake))
+    found = {**habits, **absent}
+    sentence = found.get(name, found.get(snake))
+    if sentence is None and snake in OPERATORS:
+        sentence = FIRST.get(ours)
     return None if sentence is None else f"{ours} has no {name}: {sentence}"
+
+
+def _ours(kind: type, table: Mapping[str, object]) -> str | None:
+    """The class in a table that a class is, or is below."""
+    return next((one.__name__ for one in kind.__mro__ if one.__name__ in table), None)
+
+
+def _of(kind: type, table: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+    ours = _ours(kind, table)
+    return {} if ours is None else table[ours]
 
 
 def snake_case(name: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from streamlet.arguments import calls_told_by_form, check_callable, never_by_hand
+from streamlet.dsl.absent import no_operator
 from streamlet.dsl.expressions import plain
 from streamlet.dsl.graph.functions import check_not_marked, check_takes
 from streamlet.dsl.graph.ownership import with_own_key
@@ -31,6 +32,9 @@ V = TypeVar("V")
 @calls_told_by_form
 class BranchedKStream(Generic[K, V]):
     """Made by ``KStream.split``; a record goes to the first branch whose predicate is true."""
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
+        __getattr__ = no_operator
 
     def __init__(self, stream: KStream[K, V], name: str) -> None:
         self._stream = stream

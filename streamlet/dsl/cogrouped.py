@@ -9,11 +9,12 @@ from streamlet.arguments import calls_told_by_form, check_is, never_by_hand
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.stream_folds import Aggregate
-from streamlet.dsl.graph.builder import Builder, same_app
+from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.one_app import same_app
 from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.repartitions import Repartition
 from streamlet.dsl.graph.table_node import TableNode

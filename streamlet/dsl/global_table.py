@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 
 from streamlet.arguments import never_by_hand
-from streamlet.dsl.graph.builder import Builder, same_app
+from streamlet.dsl.absent import no_operator
+from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike, no_headers
+from streamlet.dsl.graph.one_app import same_app
 from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamNode
@@ -44,6 +46,9 @@ class GlobalKTable(Generic[K, V]):
         self._spec = spec
         self._key = key
         self._value = value
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
+        __getattr__ = no_operator
 
     def __repr__(self) -> str:
         return f"GlobalKTable[{self._key.shown}, {self._value.shown}] in store {self.store!r}"

@@ -10,12 +10,12 @@ import attrs
 
 from streamlet.arguments import calls_told_by_form, check_callable, check_is, never_by_hand
 from streamlet.bounded import TASK_NUMBER_MAX
-from streamlet.dsl.absent import no_operator
+from streamlet.dsl.absent import no_item, no_operator
 from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.folds.deduplication import Deduplicate, deduplication_store
 from streamlet.dsl.global_table import GlobalKTable, joined_globally
-from streamlet.dsl.graph.builder import Make, same_app
+from streamlet.dsl.graph.builder import Make
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_not_marked, check_takes, takes, takes_async
 from streamlet.dsl.graph.inference import (
@@ -27,6 +27,7 @@ from streamlet.dsl.graph.inference import (
 )
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.one_app import same_app
 from streamlet.dsl.graph.ownership import owner_of, owner_of_results, with_own_key
 from streamlet.dsl.graph.record_context import applied
 from streamlet.dsl.graph.repartitions import Repartition
@@ -117,7 +118,7 @@ class KStream(Generic[K, V]):
         return picture_of(self._node.builder.graph, marked=self._node.name)
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
+        __getattr__, __getitem__, __setitem__ = no_operator, no_item, no_item
 
     # One record at a time.
 

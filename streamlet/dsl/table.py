@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamlet.arguments import calls_told_by_form, never_by_hand
-from streamlet.dsl.absent import no_operator
+from streamlet.dsl.absent import no_item, no_operator
 from streamlet.dsl.foreign_keys.nodes import joined_by_foreign_key
 from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import pair_types, result_type
@@ -59,7 +59,7 @@ class KTable(Generic[K, V]):
         return picture_of(self._node.builder.graph, marked=self._node.name)
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
+        __getattr__, __getitem__, __setitem__ = no_operator, no_item, no_item
 
     @property
     def store(self) -> str:

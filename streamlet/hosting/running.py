@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 from streamlet.arguments import calls_told_by_form
 from streamlet.closing import Closing
 from streamlet.config import Settings
-from streamlet.errors import StreamletError, error_text
+from streamlet.errors import StreamletError, WrongValueError, error_text
 from streamlet.types import ms_of
 
 if TYPE_CHECKING:
@@ -38,6 +38,17 @@ class RunStatus:
     state: str
     tasks: tuple[str, ...] = ()
     error: str | None = None
+
+
+def _check_positive(call: str, **given: timedelta | float | None) -> None:
+    """Refuse limits below 0, before anything is waited for.
+
+    Raises:
+        WrongValueError: there is one.
+    """
+    for name, one in given.items():
+        if (one.total_seconds() if isinstance(one, timedelta) else one or 0) < 0:
+            raise WrongValueError(f"{call}({name}={one}): expected 0 or more; None is no limit")
 
 
 class _Background:
@@ -134,6 +145,7 @@ class Running(Closing):
             StreamletError: what ended the run; state is as of the last commit.
             WrongTypeError: an argument is of another type.
         """
+        _check_positive("run", count=count, timeout=timeout, wait_for_broker=wait_for_broker)
         run = self._new_run(settings)
         try:
             return run.run(
@@ -172,6 +184,7 @@ class Running(Closing):
             StreamletError: the application runs already in this process.
             WrongTypeError: an argument is of another type.
         """
+        _check_positive("start", wait_for_broker=wait_for_broker)
         wait_ms = None if wait_for_broker is None else ms_of(wait_for_broker)
         self._background = _Background(self._new_run(settings), self.name)
         self._background.start(

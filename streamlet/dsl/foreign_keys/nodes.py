@@ -21,11 +21,12 @@ from streamlet.dsl.foreign_keys.right_side import (
     AnswerSubscriptions,
     KeepSubscriptions,
 )
-from streamlet.dsl.graph.builder import Builder, same_app
+from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.functions import form_of, takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.one_app import same_app
 from streamlet.dsl.graph.ownership import owner_for_reader, with_own_key
 from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.uses import TableUse

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypedDict, Unpack
+from typing import Any, NoReturn, TypedDict, Unpack
 
 from streamlet.arguments import check_is
 from streamlet.dsl.graph.kinds import DEFAULT, Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike, no_headers
+from streamlet.dsl.graph.one_app import no_copy
 from streamlet.dsl.graph.present_changes import NotedStores, NotingChanges
 from streamlet.dsl.graph.record_context import is_marked
 from streamlet.dsl.graph.repartitions import NullKeyWish, Repartition, add_repartition
@@ -86,6 +87,10 @@ class Builder:
         self.noted = NotedStores()
         #: Stores that processors keep by name: what made them, and what they are.
         self.processor_stores: dict[str, tuple[Any, StoreSpec]] = {}
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse to be pickled or copied: what was added to a copy would never run."""
+        raise no_copy(self.application)
 
     def given(self, of: Any, call: str, role: str) -> Kind:
         """The kind of a source's keys or values (``role``), or the default of the application.
@@ -385,12 +390,3 @@ def _no_ttl(
     if window is not None:
         return "windows expire by their retention"
     return "" if versions is None else "versions expire by their history"
-
-
-def same_app(call: str, one: Builder, other: Builder) -> None:
-    """Raise ``TopologyError`` unless both belong to one application."""
-    if one is not other:
-        raise TopologyError(
-            f"{call}: the two belong to different applications, "
-            f"{one.application!r} and {other.application!r}"
-        )

@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 import attrs
 
-from streamlet.dsl.graph.builder import Builder, Make, same_app
+from streamlet.dsl.graph.builder import Builder, Make
 from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike, no_headers
+from streamlet.dsl.graph.one_app import same_app
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamFace, StreamNode
 from streamlet.dsl.joins.joiner import Joiner

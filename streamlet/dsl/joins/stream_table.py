@@ -6,12 +6,12 @@ from typing import Any
 
 import attrs
 
-from streamlet.dsl.graph.builder import same_app
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.one_app import same_app
 from streamlet.dsl.graph.repartitions import Repartition
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamFace, StreamNode

@@ -7,11 +7,12 @@ from typing import Any
 
 import attrs
 
-from streamlet.dsl.graph.builder import Make, NodeFlags, same_app
+from streamlet.dsl.graph.builder import Make, NodeFlags
 from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.one_app import same_app
 from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse

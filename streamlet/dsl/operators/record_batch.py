@@ -16,6 +16,7 @@ from uuid import UUID
 import attrs
 import msgspec
 
+from streamlet.dsl.absent import no_item
 from streamlet.kafka.ports import Headers
 from streamlet.lazy_results import count_before_promise, lazy_text, promise_text
 from streamlet.user_code import shown
@@ -97,6 +98,9 @@ class RecordBatch(Generic[K, V]):
     values: list[V]
     timestamps: list[int]
     _headers: Sequence[Headers | None] | None = None
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse it
+        __getitem__ = no_item
 
     def __len__(self) -> int:
         return len(self.values)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
+from streamlet.dsl.absent import no_operator
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.processors.record import checked_time
 from streamlet.errors import StreamletError, WrongTypeError
@@ -102,6 +103,9 @@ class State(MutableMapping[str, Any], Generic[K]):
     def end(self) -> None:
         """End the call: what is made of the state from now on would be lost, and is refused."""
         self._data, self._read, self._call = None, _ended, _ENDED
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
+        __getattr__ = no_operator
 
     @property
     def data(self) -> dict[str, Any]:

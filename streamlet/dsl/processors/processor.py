@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamlet.arguments import check_callable, never_by_hand
+from streamlet.dsl.absent import no_operator
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.processors.forwarded import Forwarding
@@ -56,6 +57,9 @@ class ProcessorContext(Generic[KOut, VOut]):
             "stream_time": Punctuators(),
             "wall_clock": Punctuators(),
         }
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
+        __getattr__ = no_operator
 
     @property
     def application_id(self) -> str:

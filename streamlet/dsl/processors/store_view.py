@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamlet.arguments import never_by_hand
+from streamlet.dsl.absent import no_item, no_operator
 from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.processors.store_expiry import StoreExpiry
 from streamlet.errors import TopologyError
@@ -50,6 +51,10 @@ class StoreView:
         self._check, self._copy = accepting(value), copier(value)
         self._dropped: Callable[[int], None] | None = None
         self._warned = False
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse what is not there
+        __getattr__ = no_operator
+        __getitem__ = __setitem__ = __delitem__ = no_item
 
     @property
     def name(self) -> str:
