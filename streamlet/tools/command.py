@@ -39,7 +39,7 @@ from streamlet.errors import BROKER_ADVICE, BrokerError, ConfigError, StreamletE
 from streamlet.hosting.log import set_up_logging
 from streamlet.logs import get_logger
 from streamlet.tools.output import CommandOutput, drop_output, exit_code_of
-from streamlet.tools.settings import check_servers, merged, read_file
+from streamlet.tools.settings import assignments, check_servers, merged, read_file
 from streamlet.tools.variables import variable_of
 from streamlet.user_code import shown
 
@@ -241,8 +241,10 @@ def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
         for name, group in groups.items():
             fields = [field.name for field in attrs.fields(group)]
             given[name] = group(**{field: given.pop(field) for field in fields})
-        source = context.get_parameter_source("bootstrap_servers")
-        common_options["from_variable"] = source is not None and source.name == "ENVIRONMENT"
+        common_options["from_variable"] = _from_variable(context, "bootstrap_servers")
+        common_options["set_place"] = (
+            "STREAMLET_SET" if _from_variable(context, "set_") else "--set"
+        )
         _run(function, common_options, given, context)
 
     own = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
@@ -337,7 +339,8 @@ def _run(
     try:
         check_values(context)
         set_up_logging(options["log_level"].value, options["log_json"])
-        file, assigned = read_file(options["config"]), options["set_"] or []
+        file, place = read_file(options["config"]), options["set_place"]
+        assigned = assignments(options["set_"] or (), place)
         settings = merged(file, assigned)
         servers = check_servers(*_servers(options, settings, file))
         names = bool(options["bootstrap_servers"]) and not options["from_variable"]
@@ -368,6 +371,12 @@ def _run(
         raise typer.Exit(1) from error
 
 
+def _from_variable(context: typer.Context, name: str) -> bool:
+    """True if a variable of the environment gave an option."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "ENVIRONMENT"
+
+
 def _servers(
     options: dict[str, Any], settings: dict[str, str], file: FileEntries
 ) -> tuple[str | None, str]:
@@ -377,7 +386,7 @@ def _servers(
     if given and not options["from_variable"]:
         return given, "--bootstrap-servers"
     if key in {text.partition("=")[0].strip() for text in options["set_"] or ()}:
-        return settings[key], f"--set {key}"
+        return settings[key], f"{options['set_place']} {key}"
     if given:
         return given, variable(key)
     return settings.get(key), next((place for name, _, place in file if name == key), key)

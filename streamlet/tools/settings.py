@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from streamlet.config.sources import FileEntries, file_entries, variable
+from streamlet.config.sources import Entry, FileEntries, file_entries, variable
 from streamlet.config.values import servers
 from streamlet.errors import ConfigError
 from streamlet.user_code import shown
@@ -25,14 +25,20 @@ def read_file(file: Path | None) -> FileEntries:
     return entries
 
 
-def merged(entries: FileEntries, assignments: Sequence[str]) -> dict[str, str]:
-    """Dotted keys and their values as text, unchecked; a variable goes before the file.
+def assignments(texts: Sequence[str], place: str) -> list[Entry]:
+    """Settings of ``--set``, or of its variable: each with its key, its value and its place.
 
     Raises:
-        ConfigError: assignments that are none.
+        ConfigError: texts that are none.
     """
+    found = key_values(texts, place)
+    return [(key, value, f"{place} {key}") for key, value in found.items()]
+
+
+def merged(entries: FileEntries, assigned: Sequence[Entry]) -> dict[str, str]:
+    """Dotted keys and their values as text, unchecked; a variable goes before the file."""
     named = {key: value for key, value, _ in entries if not os.environ.get(variable(key))}
-    return {**named, **key_values(assignments, "--set")}
+    return {**named, **{key: value for key, value, _ in assigned}}
 
 
 def check_servers(given: str | None, place: str) -> str | None:

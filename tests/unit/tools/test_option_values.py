@@ -43,6 +43,14 @@ def test_values_that_an_option_cannot_have_are_bad_input(words: list[str], what:
         ),
         ("STREAMLET_BOOTSTRAP_SERVERS", " ", "STREAMLET_BOOTSTRAP_SERVERS is empty"),
         ("STREAMLET_LOG_LEVEL", "loud", "'STREAMLET_LOG_LEVEL' (--log-level)"),
+        ("STREAMLET_SET", "foo", "STREAMLET_SET: 'foo' is not key=value"),
+        (
+            "STREAMLET_SET",
+            "num.standby.replicas=x",
+            "STREAMLET_SET num.standby.replicas = 'x': exp",
+        ),
+        ("STREAMLET_SET", "no.such=1", "STREAMLET_SET no.such: unknown setting"),
+        ("STREAMLET_SET", "bootstrap.servers=/", "STREAMLET_SET bootstrap.servers = '/': expected"),
     ],
 )
 def test_a_wrong_value_of_a_variable_names_the_variable(
