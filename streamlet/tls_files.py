@@ -6,9 +6,12 @@ the terminal of a program that may have no user in front of it.
 
 from __future__ import annotations
 
+import os
 import ssl
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
+from streamlet.errors import ConfigError
 from streamlet.given_files import check_file
 
 
@@ -21,6 +24,36 @@ def load_authorities(context: ssl.SSLContext, file: str) -> None:
     """
     check_file(file)
     context.load_verify_locations(file)
+
+
+def endpoint_context(config: Mapping[str, Any]) -> ssl.SSLContext:
+    """A context that believes the authorities of a token endpoint, else those of the system.
+
+    Args:
+        config: settings in librdkafka's words, which takes a file or a folder for
+            ``https.ca.location``, and ``probe`` for the system's authorities.
+
+    Raises:
+        ConfigError: what is given cannot be read, or has no certificate.
+    """
+    context = ssl.create_default_context()
+    file, text = config.get("https.ca.location"), config.get("https.ca.pem")
+    try:
+        if file is not None and file != "probe":
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if os.path.isdir(file):
+                context.load_verify_locations(capath=file)
+            else:
+                load_authorities(context, file)
+        if text is not None:
+            context.load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError) as error:
+        at = "https.ca.pem" if file is None else f"https.ca.location = {file}"
+        raise ConfigError([f"{at}: it is not PEM with certificates"]) from error
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        raise ConfigError([f"https.ca.location = {file}: {reason}"]) from error
+    return context
 
 
 def load_identity(

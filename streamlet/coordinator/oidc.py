@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import http.client
-import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,7 +17,8 @@ from typing import Any
 import attrs
 
 from streamlet.bounded import parsed
-from streamlet.given_files import check_file
+from streamlet.errors import ConfigError
+from streamlet.tls_files import endpoint_context
 
 _TIMEOUT_S = 10
 #: Bytes of an answer that are read at most; a token has a few thousand.
@@ -72,10 +72,12 @@ def ask_endpoint(config: Mapping[str, str], now_ms: int) -> Token:
         headers={"Authorization": f"Basic {login}", "Accept": "application/json"},
     )
     try:
-        https = urllib.request.HTTPSHandler(context=_trust(config))
+        https = urllib.request.HTTPSHandler(context=endpoint_context(config))
         opener = urllib.request.build_opener(_NoRedirection, https)
         with opener.open(request, timeout=_TIMEOUT_S) as answer:
             read = answer.read(_MOST_BYTES)
+    except ConfigError as error:
+        raise TokenError(str(error), final=True) from error
     except urllib.error.HTTPError as error:
         final = error.code in _REFUSALS and error.code not in _PASSING
         reason = f"the token endpoint {url} answers {error.code} {error.reason}{_refusal(error)}"
@@ -91,14 +93,6 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: object) -> None:
         """Make no request."""
-
-
-def _trust(config: Mapping[str, str]) -> ssl.SSLContext:
-    if "https.ca.location" in config:
-        check_file(config["https.ca.location"])
-    return ssl.create_default_context(
-        cafile=config.get("https.ca.location"), cadata=config.get("https.ca.pem")
-    )
 
 
 def extensions_of(config: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from streamlet.coordinator.tls import TlsProblem, tls_context
 from streamlet.coordinator.tokens import TokenProvider, fetch_from
 from streamlet.errors import ConfigError
 from streamlet.kafka.token_functions import token_function
+from streamlet.tls_files import endpoint_context
 
 #: librdkafka's words to kafka-python's, where the value needs no change.
 _PLAIN = {
@@ -78,6 +79,8 @@ def client_settings(
     if config.get("sasl.mechanism") in ("OAUTHBEARER", MSK_IAM):
         settings["sasl_mechanism"] = "OAUTHBEARER"
         function, own = token_function(config, bootstrap_servers), clock or SystemClock()
+        if function is None:
+            endpoint_context(config)  # its files are refused now, and not with the first token
         provider = TokenProvider(fetch_from(config, function, own), own)
         settings["sasl_oauth_token_provider"] = provider
     return settings

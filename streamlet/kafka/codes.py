@@ -13,15 +13,15 @@ from streamlet.errors import AuthenticationError, BrokerError, ConfigError, Unre
 from streamlet.given_files import check_file
 from streamlet.kafka.address_space import check_room
 from streamlet.kafka.token_functions import NO_TOKEN, token_function
+from streamlet.tls_files import endpoint_context
 
 T = TypeVar("T")
 
-#: Settings of files that librdkafka reads as it is made: of TLS, and of token endpoints.
+#: Settings of files of TLS that librdkafka reads as it is made.
 _TLS_FILES = (
     *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"),
     *("ssl.keystore.location", "ssl.crl.location"),
 )
-_TOKEN_FILES = ("https.ca.location",)
 
 #: Consumer errors that librdkafka mends by itself; everything else is ours to raise.
 PASSING = frozenset(
@@ -118,8 +118,9 @@ def opened(make: Callable[[dict[str, Any]], T], kind: str, config: dict[str, Any
 def _check_files(config: Mapping[str, Any]) -> None:
     """Refuse files of TLS that cannot be read to an end: the client would never be made."""
     by_tls = str(config.get("security.protocol", "")).lower().endswith("ssl")
-    by_endpoint = config.get("sasl.oauthbearer.method") == "oidc"
-    for key in (*_TLS_FILES * by_tls, *_TOKEN_FILES * by_endpoint):
+    if config.get("sasl.oauthbearer.method") == "oidc":
+        endpoint_context(config)
+    for key in _TLS_FILES * by_tls:
         file = config.get(key)
         if file is None or (key.endswith("ca.location") and _is_no_single_file(file)):
             continue

@@ -10,6 +10,7 @@ import pytest
 
 from streamlet.config import Settings
 from streamlet.coordinator.oidc import TokenError, ask_endpoint
+from streamlet.coordinator.security import client_settings
 from streamlet.coordinator.tls import TlsProblem, _unpacked, tls_context
 from streamlet.errors import ConfigError, SerdeError
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
@@ -61,16 +62,57 @@ def test_no_client_is_made_with_a_file_of_tls_without_an_end(
         client("localhost:1", config)
 
 
-def test_authorities_of_a_token_endpoint_have_an_end() -> None:
-    config = {
+def _of_endpoint(**authorities: str) -> dict[str, str]:
+    return {
         **{"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"},
         **{f"sasl.oauthbearer.client.{name}": "x" for name in ("id", "secret")},
         "sasl.oauthbearer.token.endpoint.url": "https://localhost:1/token",
-        **{"sasl.oauthbearer.method": "oidc", "https.ca.location": str(ENDLESS)},
+        **{"sasl.oauthbearer.method": "oidc"},
+        **{f"https.ca.{name}": given for name, given in authorities.items()},
     }
-    with pytest.raises(ConfigError, match=f"https.ca.location = /dev/zero: .*{NO_FILE}"):
-        KafkaAdmin("localhost:1", config)
-    with pytest.raises(TokenError, match=NO_FILE):
+
+
+@pytest.mark.parametrize("name", ["endless", "absent", "text", "pem"])
+def test_authorities_of_a_token_endpoint_are_refused_by_one_sentence(
+    name: str, tmp_path: Path
+) -> None:
+    absent, text = tmp_path / "absent", tmp_path / "text"
+    text.write_text("no certificate")
+    config, sentence = {
+        "endless": (
+            _of_endpoint(location=str(ENDLESS)),
+            "https.ca.location = /dev/zero: cannot be read (it is a device or a pipe, not a file)",
+        ),
+        "absent": (
+            _of_endpoint(location=str(absent)),
+            f"https.ca.location = {absent}: cannot be read (No such file or directory)",
+        ),
+        "text": (
+            _of_endpoint(location=str(text)),
+            f"https.ca.location = {text}: it is not PEM with certificates",
+        ),
+        "pem": (_of_endpoint(pem="none"), "https.ca.pem: it is not PEM with certificates"),
+    }[name]
+    for use in (
+        lambda: KafkaAdmin("localhost:1", config),
+        lambda: KafkaSource("localhost:1", config),
+        lambda: client_settings(config, "localhost:1"),
+        lambda: ask_endpoint(config, 0),
+    ):
+        with pytest.raises((ConfigError, TokenError)) as refused:
+            use()
+        assert str(refused.value) == sentence
+    assert isinstance(refused.value, TokenError)
+    assert refused.value.final, "it would be the same however often it is asked"
+
+
+@pytest.mark.parametrize("given", ["probe", "a folder"])
+def test_authorities_of_a_token_endpoint_may_be_the_systems_or_a_folder(
+    given: str, tmp_path: Path
+) -> None:
+    config = _of_endpoint(location=str(tmp_path) if given == "a folder" else given)
+    client_settings(config, "localhost:1")
+    with pytest.raises(TokenError, match="no answer from the token endpoint"):
         ask_endpoint(config, 0)
 
 
