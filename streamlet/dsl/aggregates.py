@@ -359,9 +359,18 @@ def result_type(wanted: Aggregations, key_type: Any, value_type: Any) -> Any:
 
 
 def is_aggregations(given: object) -> bool:
-    """True if ``aggregate`` was given named aggregations instead of an initializer."""
-    return isinstance(given, Aggregation) or (
-        isinstance(given, Mapping)
-        and bool(given)
-        and all(isinstance(one, Aggregation) for one in given.values())
-    )
+    """True if ``aggregate`` was given aggregations instead of an initializer.
+
+    Raises:
+        WrongTypeError: they are a dict of something else, or of nothing.
+    """
+    if not isinstance(given, Mapping) or callable(given):
+        return isinstance(given, Aggregation)
+    wrong = next((name for name, one in given.items() if not isinstance(one, Aggregation)), None)
+    if wrong is not None or not given:
+        what = f"{shown(wrong)} is {shown(given[wrong])}" if given else "it is empty"
+        raise WrongTypeError(
+            "aggregate({…}) expects aggregations by their names, such as {'n': sl.count()}, but "
+            f"{what}"
+        )
+    return True

@@ -16,7 +16,7 @@ from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.folds.deduplication import Deduplicate, deduplication_store
 from streamlet.dsl.global_table import GlobalKTable, joined_globally
 from streamlet.dsl.graph.builder import Make
-from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.graph.durations import Duration, milliseconds, window_ms
 from streamlet.dsl.graph.functions import check_not_marked, check_takes, takes, takes_async
 from streamlet.dsl.graph.inference import (
     awaited_type,
@@ -597,7 +597,7 @@ class KStream(Generic[K, V]):
             {'first': [('lamp', 3), ('lamp', 3)]}
         """
         call, above = "deduplicate()", self._node
-        within_ms = milliseconds(f"{call}: within", within)
+        within_ms = window_ms(f"{call}: within", within, 0)
         grace_ms = within_ms if grace is None else milliseconds(f"{call}: grace", grace)
         parent = repartitioned(call, above, self._key, self._value, name)
         key = self._key.needed(call, "key", takes=False)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, overloa
 import attrs
 import msgspec
 
-from streamlet.arguments import told_by_form
+from streamlet.arguments import call_problem, told_by_form
 from streamlet.errors import SerdeError
 from streamlet.serdes.basic import BY_TYPE, checked, custom
 from streamlet.serdes.json_serde import document, json
@@ -116,6 +116,9 @@ def _pair(of: tuple[Any, ...]) -> Serde[Any]:
         raise SerdeError(f"no serde for {shown(of)}: a pair must be two functions (encode, decode)")
     if any(map(inspect.iscoroutinefunction, of)):
         raise SerdeError(f"no serde for {shown(of)}: an async function cannot encode or decode")
+    for function, given in zip(of, ("value", "raw"), strict=True):
+        if problem := call_problem(function, given):
+            raise SerdeError(f"no serde for {shown(of)}: a pair is called as {problem}")
     name = getattr(of[1], "__qualname__", type(of[1]).__name__)
     return custom(of[0], of[1], name=f"custom({name})")
 

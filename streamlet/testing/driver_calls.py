@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 from weakref import WeakSet
 
@@ -19,7 +20,9 @@ class DriverCalls:
     """The state of a driver between its calls, with the stores that it has given out."""
 
     def __init__(self) -> None:
-        self._closed = self._busy = False
+        self._closed = False
+        #: The thread that is in a call; None: there is none.
+        self._busy: int | None = None
         self._views: WeakSet[StoreView] = WeakSet()
 
     def given(self, store: Any) -> Any:
@@ -47,11 +50,11 @@ class DriverCalls:
         """
         self._check_outside()
         self.check_open()
-        self._busy = True
+        self._busy = get_ident()
         try:
             yield
         finally:
-            self._busy = False
+            self._busy = None
 
     def close(self) -> None:
         """Have the driver and the stores that it gave answer no more.
@@ -65,7 +68,12 @@ class DriverCalls:
             view.__dict__ |= {"_store": _ClosedStore(view.name), "_expiry": None}
 
     def _check_outside(self) -> None:
-        if self._busy:
+        if self._busy not in (None, get_ident()):
+            raise WrongValueError(
+                "another thread is in a call of the driver: call it from one thread, or from one "
+                "at a time, under a lock"
+            )
+        if self._busy is not None:
             raise WrongValueError(
                 "a function of the application calls the driver that runs it; return or forward "
                 "what is to follow, or pipe it in when the call that is under way has returned"

@@ -20,17 +20,17 @@ Duration: TypeAlias = str | timedelta | int
 _SHORT_MS = 1000
 
 
-def window_ms(what: str, given: Duration) -> int:
-    """The length of a window in ms, 1 or more, with a warning if it was probably meant in seconds.
+def window_ms(what: str, given: Duration, minimum_ms: int = 1) -> int:
+    """The length of a window or a wait in ms, with a warning if it was probably meant in seconds.
 
     That is one of less than a second without a unit: ``60`` and ``"60"`` are 60 ms.
 
     Raises:
         TopologyError: it is no length of time, or too long a one.
     """
-    length = milliseconds(what, given, 1)
+    length = milliseconds(what, given, minimum_ms)
     bare = isinstance(given, int) or (isinstance(given, str) and given.strip().isdigit())
-    if bare and length < _SHORT_MS:
+    if bare and 0 < length < _SHORT_MS:
         log.warning(
             "%s %r is %d milliseconds; write '%ds' for seconds, or '%dms' if that is meant",
             *(what, given, length, length, length),

@@ -7,7 +7,7 @@ from datetime import timedelta
 import attrs
 
 from streamlet.arguments import told_by_form
-from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.graph.durations import Duration, milliseconds, window_ms
 from streamlet.errors import TopologyError
 from streamlet.logs import get_logger
 
@@ -85,7 +85,7 @@ def join_windows(
     Raises:
         TopologyError: one is no duration, or the window would end before it begins.
     """
-    between = milliseconds("join_windows(difference=)", difference)
+    between = window_ms("join_windows(difference=)", difference, 0)
     before_ms = between if before is None else _signed("join_windows(before=)", before)
     after_ms = between if after is None else _signed("join_windows(after=)", after)
     if before_ms + after_ms < 0:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import attrs
 
 from streamlet.arguments import told_by_form
-from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.graph.durations import Duration, window_ms
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
 from streamlet.dsl.graph.row_expiry import ttl_of
@@ -91,7 +91,7 @@ def until_time_limit(
             f"until_time_limit(when_full={shown(when_full)}): expected 'emit_early' or 'shut_down'"
         )
     bounds = _bounds("until_time_limit", max_records, max_bytes)
-    return Suppressed(milliseconds("until_time_limit(wait=)", wait), *bounds, when_full)
+    return Suppressed(window_ms("until_time_limit(wait=)", wait, 0), *bounds, when_full)
 
 
 def _bounds(call: str, records: int | None, size: int | None) -> tuple[int | None, int | None]:

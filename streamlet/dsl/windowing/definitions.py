@@ -172,7 +172,7 @@ def sliding(difference: Duration, *, grace: Duration = 0) -> SlidingWindows:
         TopologyError: one is no duration.
     """
     return SlidingWindows(
-        milliseconds("sliding(difference=)", difference), milliseconds("sliding(grace=)", grace)
+        window_ms("sliding(difference=)", difference, 0), milliseconds("sliding(grace=)", grace)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,10 @@ from streamlet.testing import TopologyTestDriver
         (lambda: sl.hopping("60", 1), "hopping(size=) '60' is 60 milliseconds; write '60s'"),
         (lambda: sl.session(5), "session(gap=) 5 is 5 milliseconds; write '5s'"),
         (lambda: sl.join_windows(), "join_windows() of 0 ms without grace keeps no record"),
+        (lambda: sl.sliding(5), "sliding(difference=) 5 is 5 milliseconds; write '5s'"),
+        (lambda: sl.join_windows(5), "join_windows(difference=) 5 is 5 milliseconds; write '5s'"),
+        (lambda: sl.until_time_limit(30), "until_time_limit(wait=) 30 is 30 milliseconds"),
+        (lambda: sl.sliding(0), ""),
         (lambda: sl.join_windows(grace="1s"), ""),
         (lambda: sl.tumbling("60ms"), ""),
         (lambda: sl.tumbling(60_000), ""),
@@ -81,6 +86,21 @@ def test_an_operator_that_comes_too_late_is_told_what_to_do() -> None:
         lines.filter(lambda key, value: True)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"n": sl.count}, "'n' is <function count"),
+        ({"n": sl.count(), 5: "x"}, "5 is 'x'"),
+        ({}, "it is empty"),
+    ],
+)
+def test_a_dict_of_no_aggregations_says_which_is_none(wanted: Any, words: str) -> None:
+    grouped = sl.App("dict").stream("in", key=str, value=str).group_by_key()
+    said = rf"^aggregate\({{…}}\) expects aggregations by their names, such as {{'n': sl.*{words}"
+    with pytest.raises(WrongTypeError, match=said):
+        grouped.aggregate(wanted)
+
+
 def test_streams_and_tables_show_their_types() -> None:
     app = sl.App("shown")
     lines = app.stream("in", key=str, value=int)
@@ -130,6 +150,26 @@ def test_a_function_that_calls_its_own_driver_is_told_so(
             driver.pipe_input("in", "a", "b")
         driver.pipe_input("in", "a", "d")
         assert [record.value for record in driver.read_output("out")] == ["d"]
+
+
+def test_a_driver_that_another_thread_is_in_says_so() -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def wait(key: str, value: str) -> None:
+        begun.set()
+        assert done.wait(30)
+
+    app = sl.App("threads")
+    app.stream("in", key=str, value=str).peek(wait).to("out")
+    with TopologyTestDriver(app) as driver:
+        other = threading.Thread(target=driver.pipe_input, args=("in", "a", "b"))
+        other.start()
+        assert begun.wait(30)
+        with pytest.raises(ValueError, match="another thread is in a call of the driver: call it"):
+            driver.pipe_input("in", "a", "c")
+        done.set()
+        other.join()
+        assert [record.value for record in driver.read_output("out")] == ["b"]
 
 
 #: Results of functions that their operators cannot take, and what the message says of each.

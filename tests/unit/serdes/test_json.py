@@ -198,6 +198,11 @@ def test_untyped_json_takes_any_document() -> None:
         ("str", "expected a type"),
         ((str.encode,), "a pair must be two functions"),
         ((str.encode, 3), "a pair must be two functions"),
+        (
+            (lambda value, more: b"", bytes),
+            r"a pair is called as \(value\), but .* takes \(value, more",
+        ),
+        ((str.encode, lambda: ""), r"a pair is called as \(raw\), but .*too many positional"),
         (Delay | Airline, "union"),
     ],
 )
