@@ -1,4 +1,4 @@
-"""What there is once of an application: what an ``App`` was made with, and its topology."""
+"""The parts of an application that there are once: its arguments and its topology."""
 
 from __future__ import annotations
 

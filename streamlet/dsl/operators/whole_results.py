@@ -18,7 +18,7 @@ _TEXTS = (str, bytes, bytearray, memoryview)
 
 
 def whole(kind: type) -> str | None:
-    """What a result of this type would be taken apart into; None where its values are meant."""
+    """The parts that Python would take a result of this type apart into; None: values are meant."""
     if kind in _FINE:
         return None
     if issubclass(kind, _TEXTS):
