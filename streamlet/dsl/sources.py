@@ -179,6 +179,8 @@ class Sources:
             {'all': [('ann', 'home'), ('bob', 'cart')]}
         """
         pattern = topic if isinstance(topic, re.Pattern) else None
+        if pattern is not None:
+            check_is("stream()", pattern.pattern, (str,), "a pattern of text, which names are")
         topics = () if isinstance(topic, re.Pattern) else names_of(topic)
         call = f"stream({', '.join(map(repr, topics or (topic,)))})"
         kinds = self._kinds(call, key, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -68,6 +69,11 @@ def test_a_topic_that_a_stream_comes_from_is_written_only_where_that_is_meant() 
     with TopologyTestDriver(app) as driver:
         driver.pipe_input("jobs", "a", 2)
         assert [record.value for record in driver.read_output("done")] == [2, 1, 0]
+
+
+def test_a_pattern_of_bytes_is_refused_where_it_is_given() -> None:
+    with pytest.raises(WrongTypeError, match=r"stream\(\) expects a pattern of text, .*got b'a"):
+        sl.App("bytes").stream(re.compile(b"a.*"), key=str, value=str)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("topic", [None, ["out"]])
