@@ -239,8 +239,7 @@ class RecordFailures:
     def without_record(self, operator: str, at: Batch, error: BaseException) -> None:
         """Apply the policy to what an operator did without a record of its own."""
         context = self.context("processing", operator, at, 0, 1)
-        function = self.functions.get(operator)
-        self.apply(RecordFailure(context, None, "a record failed", error, True, function))
+        self.apply(RecordFailure(context, None, "a record failed", error, final=True))
 
     def away(self, error: UnreachableRegistryError) -> int:
         """The pause before a schema registry that is away is asked again, ms.

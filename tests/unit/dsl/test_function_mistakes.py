@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import numpy
 import pandas
@@ -58,6 +59,43 @@ def test_a_result_that_cannot_be_taken_is_told_with_the_line_of_its_function(cas
     said = rf"^\S*test_function_mistakes.py:\d+ in <?\w+>?, `.*`: .*{words}.*; a record failed at"
     with TopologyTestDriver(app) as driver, pytest.raises(ProcessingError, match=said):
         driver.pipe_input("in", "a", "b")
+
+
+#: Errors of which it is not known which function they are about, or that are about none of them.
+UNNAMED: dict[str, Callable[[Any], Any]] = {
+    "one of two functions": lambda s: s.group_by_key().aggregate(
+        lambda: _slow("x"), lambda key, value, total: total, value=str
+    ),
+    "the record's own value": lambda s: s.map_values(lambda v: 5, value=str).group_by_key().count(),
+    "an object with any attribute": lambda s: s.map_values(Mock(return_value=_slow), value=str),
+}
+
+
+@pytest.mark.parametrize("case", UNNAMED)
+def test_an_error_names_no_function_that_it_may_not_be_about(case: str) -> None:
+    app = sl.App("unnamed")
+    added = UNNAMED[case](app.stream("in", key=str, value=str))
+    (added.to_stream() if isinstance(added, sl.KTable) else added).to("out", value=str)
+    with TopologyTestDriver(app) as driver, pytest.raises(ProcessingError, match=r"^a record fail"):
+        driver.pipe_input("in", "a", "b")
+
+
+def test_an_error_of_a_punctuator_does_not_name_the_processors_function() -> None:
+    class Ticks(sl.Processor[str, str, str, str]):
+        def init(self, context: sl.ProcessorContext[str, str]) -> None:
+            context.schedule("1s", "wall_clock", lambda time: "no record")
+
+        def process(self, record: sl.Record[str, str]) -> None:
+            pass
+
+    app = sl.App("ticks")
+    app.stream("in", key=str, value=str).process(Ticks)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", "b")
+        with pytest.raises(
+            ProcessingError, match=r"^a record failed \(TypeError: expected a Record"
+        ):
+            driver.advance_wall_clock("1s")
 
 
 class _Model:
