@@ -55,6 +55,10 @@ def pause(ms: int) -> None:
     time.sleep(ms / 1000)
 
 
+def no_pause(ms: int) -> None:
+    """Wait for nothing; in the place of ``pause`` where time is that of a ``ManualClock``."""
+
+
 def moment(text: str) -> datetime:
     """The time that a text names, in UTC; one without an offset from UTC is in UTC.
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 
 from streamlet.app import App
 from streamlet.arguments import calls_told_by_form
-from streamlet.clock import ManualClock
+from streamlet.clock import ManualClock, no_pause
 from streamlet.closing import Closing
 from streamlet.dsl.graph.durations import Duration
 from streamlet.dsl.processors.store_builders import StoreBuilder
@@ -32,7 +32,7 @@ from streamlet.serdes import serde as serde_of
 from streamlet.state.row_headers import row_headers
 from streamlet.state.task_state import TaskState
 from streamlet.testing import driver_inputs
-from streamlet.testing.driver_calls import DriverCalls, no_pause
+from streamlet.testing.driver_calls import DriverCalls
 from streamlet.testing.driver_inputs import START_MS, Time
 from streamlet.testing.driver_stores import DriverStores, DriverTask, shown_store
 from streamlet.testing.driver_topics import DriverTopics, OutputRecord

@@ -88,7 +88,3 @@ class _ClosedStore:
 
     def __getattr__(self, _: str) -> Any:
         raise WrongValueError(f"store {self.name}: {_CLOSED}")
-
-
-def no_pause(ms: int) -> None:
-    """Wait for nothing: records are tried again at once."""
