@@ -8,9 +8,7 @@ from threading import get_ident
 from typing import Any
 from weakref import WeakSet
 
-import attrs
-
-from streamlet.dsl.processors.store_view import StoreView
+from streamlet.dsl.processors.store_view import StoreView, close_store
 from streamlet.errors import WrongValueError
 
 _CLOSED = "the driver is closed; use it inside of its with block"
@@ -65,7 +63,7 @@ class DriverCalls:
         self._check_outside()
         self._closed = True
         for view in self._views:
-            view.__dict__ |= {"_store": _ClosedStore(view.name), "_expiry": None}
+            close_store(view, _CLOSED)
 
     def _check_outside(self) -> None:
         if self._busy not in (None, get_ident()):
@@ -78,13 +76,3 @@ class DriverCalls:
                 "a function of the application calls the driver that runs it; return or forward "
                 "what is to follow, or pipe it in when the call that is under way has returned"
             )
-
-
-@attrs.frozen
-class _ClosedStore:
-    """Stands for the store of a driver that is closed."""
-
-    name: str
-
-    def __getattr__(self, _: str) -> Any:
-        raise WrongValueError(f"store {self.name}: {_CLOSED}")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from streamlet.arguments import never_by_hand
 from streamlet.dsl.absent import no_item, no_operator
 from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.processors.store_expiry import StoreExpiry
-from streamlet.errors import TopologyError
+from streamlet.errors import TopologyError, WrongValueError
 from streamlet.kafka.ports import Headers
 from streamlet.logs import get_logger
 from streamlet.serdes import Serde
@@ -138,6 +140,22 @@ def no_headers_kept(store: str) -> InvalidStateStoreError:
     return InvalidStateStoreError(
         f"store {store} keeps no headers of records: make it with Materialized(headers=True)"
     )
+
+
+@attrs.frozen
+class _ClosedRows:
+    """Stand for the rows of a store that is closed: whatever is asked of them is refused."""
+
+    name: str
+    why: str
+
+    def __getattr__(self, _: str) -> Any:
+        raise WrongValueError(f"store {self.name}: {self.why}")
+
+
+def close_store(store: StoreView, why: str) -> None:
+    """Have each later call of a store raise ``WrongValueError`` with this reason."""
+    store._store, store._expiry = _ClosedRows(store.name, why), None
 
 
 def count_dropped(store: object, dropped: Callable[[int], None]) -> None:
