@@ -49,16 +49,14 @@ REPEATING = (
     "tests/unit/testing/test_playback_browser.py",
     "tests/unit/web/live/test_browser.py",
 )
-#: As ``.ci/run`` does, beside which these run with what it leaves idle.
-_AGAIN = "--reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks"
-_PYTEST = f".venv/bin/python -m pytest -q -p no:cacheprovider {_AGAIN}"
+_PYTEST = ".venv/bin/python -m pytest -q -p no:cacheprovider {options}"
 # Each test; all cases and all that is made up are tried on the default Python, and a language that
 # changes does so in lines of code, not in what they are given.
 _UNIT = (
     "make installed PYTHON={python} && STREAMLET_TEST_SHARE=0.25 "
     f"PYTHONWARNINGS=error::DeprecationWarning {_PYTEST} -n {{workers}} tests/unit"
 )
-#: Name of a step -> the commands of it, in the copy. ``{python}`` and ``{workers}`` are filled in.
+#: Name of a step -> the commands of it, in the copy; what stands in braces is filled in.
 STEPS: dict[str, str] = {
     "demo": "make demo PYTHON={python}",
     "minutes": f"make installed PYTHON={{python}} && {_PYTEST} tests/integration/test_readme.py",
@@ -66,7 +64,7 @@ STEPS: dict[str, str] = {
     "unit-short": " --ignore=".join((_UNIT, *REPEATING)),
     "oracle": f"make installed PYTHON={{python}} && {_PYTEST} tests/oracle tests/typing",
     "processes": f"make setup PYTHON={{python}} && {_PYTEST} {' '.join(PROCESSES)}",
-    "all": "make test PYTHON={python}",
+    "all": "make test PYTHON={python} OPTIONS='{options}'",
 }
 #: All but a part of ``unit`` and ``all``, which takes as long as CI on each.
 USUAL = ("demo", "minutes", "unit", "oracle", "processes")
@@ -107,9 +105,11 @@ def copy_checkout(folder: Path) -> None:
             shutil.copy2(source, target, follow_symlinks=False)
 
 
-def run_step(interpreter: Interpreter, step: str, workers: int, log: Path) -> Ran:
+def run_step(interpreter: Interpreter, step: str, arguments: argparse.Namespace, log: Path) -> Ran:
     """Run a step in the interpreter's copy; all that it prints is added to the log."""
-    command = STEPS[step].format(python=interpreter.python, workers=workers)
+    command = STEPS[step].format(
+        python=interpreter.python, workers=arguments.workers, options=arguments.options
+    )
     words, folder = ["sh", "-c", command], folder_of(interpreter)
     if interpreter.root is not None:
         words = debian_root.entered(interpreter.root, words, "/src")
@@ -164,6 +164,7 @@ def main() -> int:
     usual = f"of {', '.join(STEPS)}; default: %(default)s"
     parser.add_argument("--steps", default=",".join(USUAL), help=usual)
     parser.add_argument("--workers", type=int, default=2, help="of the unit suite; 0: without")
+    parser.add_argument("--options", default="", help="further ones of pytest's, as one text")
     arguments = parser.parse_args()
     steps = arguments.steps.split(",")
     if unknown := set(steps) - set(STEPS):
@@ -186,7 +187,7 @@ def main() -> int:
             print(f"Python {interpreter.version} ({interpreter.python}), log {log}", flush=True)
             for step in steps:
                 print(f"  {step} ...", end=" ", flush=True)
-                rows[-1][1].append(ran := run_step(interpreter, step, arguments.workers, log))
+                rows[-1][1].append(ran := run_step(interpreter, step, arguments, log))
                 print(ran, flush=True)
     except KeyboardInterrupt:
         print("\ninterrupted")
