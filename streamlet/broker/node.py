@@ -16,7 +16,6 @@ from streamlet.broker.port import HOST, PortReservation
 from streamlet.broker.probe import serves
 from streamlet.broker.storage import JARS, KAFKA_VERSION, BrokerFiles, kafka_jars
 from streamlet.broker.watched import WatchedProcess
-from streamlet.clock import Clock
 
 _LOG_BYTES = 2000
 _ERROR_LINE = re.compile(r"^.* ERROR .*$", re.MULTILINE)
@@ -52,7 +51,6 @@ class BrokerNode:
         java_options: Sequence[str],
         start_timeout_ms: int,
         stop_timeout_s: float,
-        clock: Clock,
     ) -> None:
         self.node_id = node_id
         self._files = files
@@ -61,7 +59,6 @@ class BrokerNode:
         self._java_options = java_options
         self._start_timeout_ms = start_timeout_ms
         self._stop_timeout_s = stop_timeout_s
-        self._clock = clock
         self._process = WatchedProcess("broker", f"Kafka {KAFKA_VERSION}")
         #: Where in the log file this run's lines begin, in bytes.
         self._log_begins = 0
@@ -135,7 +132,7 @@ class BrokerNode:
             TimedOutError: it does not serve in time; it is ended.
         """
         ready = partial(serves, HOST, self.port, nodes=nodes)
-        about = self.port, self._start_timeout_ms, self._clock, self.complaint
+        about = self.port, self._start_timeout_ms, self.complaint
         try:
             self._process.await_ready(ready, *about)
         except BaseException:

@@ -18,7 +18,6 @@ from streamlet.broker.jars import Archive, unpacked
 from streamlet.broker.java import java_executable
 from streamlet.broker.port import HOST, PortReservation
 from streamlet.broker.watched import WatchedProcess
-from streamlet.clock import Clock, SystemClock
 from streamlet.closing import Closing
 
 VERSION = "3.3.3"
@@ -27,6 +26,7 @@ _ARCHIVE = Archive("io.apicurio", "apicurio-registry-app", VERSION, "all")
 #: Where it has Confluent's API.
 PATH = "/apis/ccompat/v7"
 _OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
+_START_TIMEOUT_MS = 180_000
 _STOP_TIMEOUT_S = 30
 _LOG_BYTES = 2_000
 
@@ -40,26 +40,15 @@ class RegistryServer(Closing):
     Args:
         port: the system chooses when None.
         folder: of its log file; a temporary one, swept at ``close``, when None.
-        start_timeout_ms: how long a start may take before it counts as failed.
-        clock: for tests.
 
     Raises:
         BrokerError: the port is taken.
     """
 
-    def __init__(
-        self,
-        port: int | None = None,
-        folder: Path | None = None,
-        *,
-        start_timeout_ms: int = 180_000,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, port: int | None = None, folder: Path | None = None) -> None:
         self._reserved = PortReservation(port)
         self._owns_folder = folder is None
         self.folder = Path(folder or tempfile.mkdtemp(prefix="streamlet-registry-")).absolute()
-        self._start_timeout_ms = start_timeout_ms
-        self._clock = clock or SystemClock()
         self._process = WatchedProcess("schema registry", f"Apicurio {VERSION}")
         atexit.register(self.close)
 
@@ -110,7 +99,7 @@ class RegistryServer(Closing):
             with self.log_file.open("ab") as log:
                 self._process.start(command, log, swept, detached=detached)
             ready = partial(answers, self.url)
-            about = self.port, self._start_timeout_ms, self._clock, self._log
+            about = self.port, _START_TIMEOUT_MS, self._log
             self._process.await_ready(ready, *about)
         except BaseException:
             self.stop()

@@ -22,7 +22,6 @@ from streamlet.broker.node import BrokerNode
 from streamlet.broker.port import HOST, PortReservation
 from streamlet.broker.record import stop_timeout_ms
 from streamlet.broker.storage import Cluster, cluster_files
-from streamlet.clock import Clock, SystemClock
 from streamlet.closing import Closing
 from streamlet.errors import ConfigError
 
@@ -55,7 +54,6 @@ class KafkaBroker(Closing):
         heap_mb: what Java may take for the heap of each at most, in MiB; 1,024 for one, 512 for
             each of several.
         start_timeout_ms: how long a start may take before it counts as failed.
-        clock: for tests.
 
     Raises:
         BrokerError: a port is taken; the folder is one of another number of brokers.
@@ -71,7 +69,6 @@ class KafkaBroker(Closing):
         brokers: int = 1,
         heap_mb: int | None = None,
         start_timeout_ms: int = 60_000,
-        clock: Clock | None = None,
     ) -> None:
         if brokers < 1:
             raise ConfigError([f"brokers={brokers}: at least one"])
@@ -99,7 +96,6 @@ class KafkaBroker(Closing):
                 java_options=(f"-Xmx{heap_mb or most_mb}m", f"-Xms{begins_mb}m"),
                 start_timeout_ms=start_timeout_ms,
                 stop_timeout_s=stop_timeout_ms(alone=alone) / 1000,
-                clock=clock or SystemClock(),
             )
             for node_id, (own, reservation) in enumerate(zip(files, reserved, strict=True), 1)
         )

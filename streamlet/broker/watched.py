@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from streamlet.broker.port import HOST
-from streamlet.clock import Clock
+from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, TimedOutError
 from streamlet.signals import deferred
 
@@ -108,7 +108,6 @@ class WatchedProcess:
         ready: Callable[[], bool],
         port: int,
         timeout_ms: int,
-        clock: Clock,
         complaint: Callable[[], str],
     ) -> None:
         """Wait until it serves.
@@ -117,7 +116,6 @@ class WatchedProcess:
             ready: asks it.
             port: where, for errors.
             timeout_ms: how long it may take.
-            clock: the time.
             complaint: what its log says, for errors.
 
         Raises:
@@ -127,6 +125,7 @@ class WatchedProcess:
         process = self._process
         if process is None:
             raise BrokerError(f"the {self._called} is not running")
+        clock = SystemClock()
         deadline_ms = clock.now_ms() + timeout_ms
         while not ready():
             with suppress(subprocess.TimeoutExpired):

@@ -11,12 +11,12 @@ from streamlet.coordinator.states import MembershipState
 from streamlet.rebalance.values import RunAssignor
 
 
-def on_join(member: Member, flight: ev.Send, answer: msg.JoinGroupAnswer) -> None:
+def on_join(member: Member, answer: msg.JoinGroupAnswer) -> None:
     """Handle the answer to JoinGroup: send SyncGroup, after planning as leader, or join again."""
     verdict = judge(RequestKind.JOIN, [answer.error])
     match verdict.remedy:
         case Remedy.PROCEED:
-            _joined(member, flight, answer)
+            _joined(member, answer)
         case Remedy.IDENTIFY if answer.member_id and not member.member_id:
             member.member_id = answer.member_id
             member.send_join()
@@ -26,7 +26,7 @@ def on_join(member: Member, flight: ev.Send, answer: msg.JoinGroupAnswer) -> Non
             _join_again(member, RequestKind.JOIN, verdict)
 
 
-def _joined(member: Member, flight: ev.Send, answer: msg.JoinGroupAnswer) -> None:
+def _joined(member: Member, answer: msg.JoinGroupAnswer) -> None:
     # While parked we kept sending heartbeats if we had a generation, and those tell how old the
     # session is; a member without one starts its session with this answer.
     if member.newest < 0:

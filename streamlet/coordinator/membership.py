@@ -160,7 +160,7 @@ class Membership:
         m.link.retries.reset()
         match flight.request, answer:
             case msg.JoinGroup(), msg.JoinGroupAnswer():
-                answers.on_join(m, flight, answer)
+                answers.on_join(m, answer)
             case msg.SyncGroup(), msg.SyncGroupAnswer():
                 answers.on_sync(m, flight, answer)
             case msg.Heartbeat(), msg.HeartbeatAnswer():

@@ -61,7 +61,6 @@ class KafkaAdmin:
         *,
         timeout_ms: int = 15_000,
         clock: Clock | None = None,
-        name: str = "streamlet-admin",
         before_creating: Callable[[], None] = lambda: None,
         read_committed: bool = False,
     ) -> None:
@@ -70,7 +69,7 @@ class KafkaAdmin:
         self._timeout, self._timeout_ms = timeout_ms / 1000, timeout_ms
         self._tries = partial(Retries, FIRST_MS, timeout_ms, clock=self._clock, limit_ms=timeout_ms)
         own = {"bootstrap.servers": bootstrap_servers, "allow.auto.create.topics": False}
-        self._config = quiet({**own, **(config or {})}, name)
+        self._config = quiet({**own, **(config or {})}, "streamlet-admin")
         self._look = looking(bootstrap_servers, self._config)
         self._refused_deletions = RefusedDeletions()
         self._held: HeldClient[AdminClient] = HeldClient(self)

@@ -5,7 +5,7 @@ They answer at once: nothing here waits, whatever the timeout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from streamlet.errors import DeliveryError, MissingTopicError, OutOfRangeError
@@ -85,13 +85,8 @@ class MemorySink:
     in a producer's queue do, and are lost with the sink.
     """
 
-    def __init__(
-        self,
-        log: MemoryLog,
-        hold: bool = False,
-        partitioner: Callable[[bytes, int], int] = partition_of,
-    ) -> None:
-        self._log, self._hold, self._partitioner = log, hold, partitioner
+    def __init__(self, log: MemoryLog, hold: bool = False) -> None:
+        self._log, self._hold = log, hold
         self._queue: list[tuple[TopicPartition, StoredRecord]] = []
         self._failure: str | None = None
         self.waited_ms = 0
@@ -115,7 +110,7 @@ class MemorySink:
             raise DeliveryError(f"there is no topic {topic}")
         for i, (key, value) in enumerate(zip(keys, values, strict=True)):
             if partitions is None:
-                number = 0 if key is None else self._partitioner(key, count.partitions)
+                number = 0 if key is None else partition_of(key, count.partitions)
             else:
                 number = partitions if isinstance(partitions, int) else partitions[i]
             time = -1 if timestamps is None else timestamps[i]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamlet.clock import Clock, SystemClock
+from streamlet.clock import SystemClock
 from streamlet.errors import RefusedError, StreamletError, TimedOutError
 from streamlet.hosting.signals import GracefulStop
 from streamlet.tools.application import state_root
@@ -77,7 +77,6 @@ class DrainView:
         found: the instance.
         timeout_ms: how long to wait; None: as long as it takes.
         stopped: ends the waiting.
-        clock: the time.
     """
 
     def __init__(
@@ -86,12 +85,11 @@ class DrainView:
         found: InstanceFolder,
         timeout_ms: float | None,
         stopped: threading.Event | None = None,
-        clock: Clock | None = None,
     ) -> None:
         self._output = common.output
         self._found = found
         self._pid = found.pid or 0
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._timeout_ms = timeout_ms
         self._until_ms = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
         self._stopped = stopped or threading.Event()

@@ -204,7 +204,7 @@ class SparkQuery:
         # One that breaks into a call of Java leaves nothing to stop the query with.
         with GracefulStop(breakable=False) as stop, ExitStack() as stack:
             with BreakableStart() as starting:
-                session = _session(self.report.output, self.reference, app, self.options)
+                session = _session(self.report.output, self.reference, self.options)
                 stack.callback(on_spark.stop, session)
                 starting.take_ctrl_c()
                 stack.enter_context(short_errors())
@@ -299,7 +299,7 @@ def _stop(query: Any) -> None:
         query.stop()
 
 
-def _session(output: CommandOutput, reference: str, app: App, options: SparkOptions) -> Any:
+def _session(output: CommandOutput, reference: str, options: SparkOptions) -> Any:
     from streamlet import spark as on_spark
     from streamlet.spark.cluster.gateway import short_errors
 

@@ -53,7 +53,7 @@ def as_json(topology: Topology) -> dict[str, Any]:
     return {
         "application": topology.application,
         "source_topics": list(topology.source_topics),
-        "subtopologies": [_part_json(topology, part) for part in topology.subtopologies],
+        "subtopologies": [_part_json(part) for part in topology.subtopologies],
         "global_tables": [
             {
                 "store": table.store.name,
@@ -144,7 +144,7 @@ def _in_order(part: Subtopology) -> list[Node]:
     return list(placed.values())
 
 
-def _part_json(topology: Topology, part: Subtopology) -> dict[str, Any]:
+def _part_json(part: Subtopology) -> dict[str, Any]:
     return {
         "id": part.id,
         "hash": part.hash.hex(),

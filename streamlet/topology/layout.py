@@ -44,7 +44,7 @@ def layout(boxes: Sequence[str], edges: Iterable[Edge]) -> GraphLayout:
     rows, chains = _rows(boxes, down, layer)
     _order(rows, chains)
     places = _places(rows, chains)
-    width = max((x + _width(one, known) for one, x in places.items()), default=0) + MARGIN
+    width = max((x + _width(one) for one, x in places.items()), default=0) + MARGIN
     top = {
         one: MARGIN + number * (BOX_HEIGHT + GAP_Y)
         for number, row in enumerate(rows)
@@ -199,7 +199,7 @@ def _way(
     return [*found, end]
 
 
-def _width(one: str, boxes: object = None) -> int:
+def _width(one: str) -> int:
     return _POINT_WIDTH if one.startswith("\0") else BOX_WIDTH
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamlet.clock import Clock, SystemClock
+from streamlet.clock import SystemClock
 from streamlet.errors import RecordRefusedError
 from streamlet.kafka.limits import wrong_time
 from streamlet.kafka.ports import Headers
@@ -29,7 +29,6 @@ class RefusedTimes:
         written: the limits of topics.
         inside: topics that exist only in the query, which take every time.
         policy: what becomes of a record.
-        clock: the time, which stands for the broker's.
     """
 
     def __init__(
@@ -37,10 +36,9 @@ class RefusedTimes:
         written: WrittenTopics,
         inside: frozenset[str],
         policy: ErrorPolicy,
-        clock: Clock | None = None,
     ) -> None:
         self._limits, self._inside, self._policy = written.learned(), inside, policy
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()  # its time stands for the broker's
 
     def without(self, outputs: Sequence[Output], task: Task) -> Sequence[Output]:
         """The outputs that their topics take, and dead letters for others.

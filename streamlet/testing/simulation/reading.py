@@ -84,12 +84,12 @@ class ProblemCollector:
         self.wrong(where, expected, value)
         return max(low, 0.0)
 
-    def boolean(self, where: str, value: object, default: bool = False) -> bool:
+    def boolean(self, where: str, value: object) -> bool:
         """True or false."""
         if isinstance(value, bool):
             return value
         self.wrong(where, "true or false", value)
-        return default
+        return False
 
     def text(self, where: str, value: object) -> str:
         """Some text, not empty."""

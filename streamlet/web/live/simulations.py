@@ -44,11 +44,10 @@ class Simulations(Closing):
 
     Args:
         command: plays the scenario file behind it, and writes a page: ``… FILE --html PAGE``.
-        most_s: how long it may take.
     """
 
-    def __init__(self, command: Sequence[str], most_s: float = MOST_S) -> None:
-        self._command, self._most_s = tuple(command), most_s
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = tuple(command)
         self._lock = threading.Lock()
         self._pages: dict[int, Future[bytes]] = {}
         self._number = 0
@@ -120,9 +119,9 @@ class Simulations(Closing):
                     stderr=errors,
                 )
             try:
-                process.wait(self._most_s)
+                process.wait(MOST_S)
             except subprocess.TimeoutExpired:
-                raise InvalidQueryError(f"it was not played within {self._most_s:g} s") from None
+                raise InvalidQueryError(f"it was not played within {MOST_S:g} s") from None
             finally:
                 process.kill()
                 process.wait()
