@@ -34,7 +34,7 @@ def move_warm(
     tasks: Sequence[int],
     allowance: Allowance,
     budget: Budget,
-    waiting: frozenset[int] = frozenset(),
+    waiting: frozenset[int],
 ) -> PlanningOutcome:
     """Plan the stateful tasks: unassigned ones, target, hand-overs, learners, members.
 

@@ -26,7 +26,7 @@ def move_in_two_rounds(
     tasks: Sequence[int],
     allowance: Allowance,
     *,
-    calm: bool = False,
+    calm: bool,
 ) -> TargetAssignment:
     """Assign what is free, revoke what must move; with ``calm`` nothing is moved for balance."""
     view = draft.view

@@ -170,7 +170,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
     """Made by ``CogroupedKStream.windowed_by``."""
 
     def __init__(
-        self, cogrouped: CogroupedKStream[K, A], windows: Windows, *, late: Late | None = None
+        self, cogrouped: CogroupedKStream[K, A], windows: Windows, *, late: Late | None
     ) -> None:
         self._streams = cogrouped._streams
         self._windows = windows

@@ -66,7 +66,7 @@ def global_table_of(
     kinds: tuple[Kind, Kind],
     store: StoreLike,
     timestamp: tuple[Callable[..., int] | None, bool],
-    given: str | None = None,
+    given: str | None,
 ) -> GlobalKTable[Any, Any]:
     """Add a global table of a topic, whose node and store have Kafka Streams' names.
 

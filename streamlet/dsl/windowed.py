@@ -65,10 +65,10 @@ class WindowedKStream(Generic[K, V]):
         grouped: KGroupedStream[K, V],
         windows: Windows,
         *,
-        emit: str = "updates",
-        idle_ms: int | None = None,
-        interval_ms: int = 0,
-        late: Late | None = None,
+        emit: str,
+        idle_ms: int | None,
+        interval_ms: int,
+        late: Late | None,
     ) -> None:
         check_windows("windowed_by()", windows)
         check_late(late)

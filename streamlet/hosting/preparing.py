@@ -53,7 +53,7 @@ def check_supported(settings: Settings) -> None:
 
 
 def check_topics(
-    topology: Topology, settings: Settings, before: Callable[[], None] | None = None
+    topology: Topology, settings: Settings, before: Callable[[], None] | None
 ) -> dict[str, int]:
     """Check the topics, and create those that are ours; partition counts of those that are read.
 

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INSTEAD = "give schema= beside the type"
 
 
-def schema_of(of: Any, namespace: str = "") -> Any:
+def schema_of(of: Any, namespace: str) -> Any:
     """The Avro schema of a type; a class is a record of its name in a namespace.
 
     ``int`` is a ``long``, ``float`` a ``double``, an ``Enum`` of texts an ``enum``, ``X | None`` a

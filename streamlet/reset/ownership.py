@@ -78,7 +78,7 @@ class TopicOwnership:
         names: Sequence[str],
         read: Collection[str],
         others: Collection[str],
-        noted: Collection[str] = (),
+        noted: Collection[str],
     ) -> tuple[list[str], list[str]]:
         """The topics that are certainly the application's own, and the uncertain ones.
 

@@ -254,9 +254,7 @@ def nothing() -> Serde[None]:
     return build("None", encode_one, decode_one, accepts=accepts, immutable=True, format="None")
 
 
-def custom(
-    encode: Callable[[Any], bytes], decode: Callable[[bytes], Any], name: str = "custom"
-) -> Serde[Any]:
+def custom(encode: Callable[[Any], bytes], decode: Callable[[bytes], Any], name: str) -> Serde[Any]:
     """A serde out of a user's two functions.
 
     What ``encode`` returns must be bytes; whatever the functions raise becomes a ``SerdeError``,

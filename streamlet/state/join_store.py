@@ -242,7 +242,7 @@ class JoinStore:
         return ((key, value) for key, value, _ in self.timed_range(low, high))
 
     def timed_range(
-        self, low: int | None = None, high: int | None = None
+        self, low: int | None, high: int | None
     ) -> Iterator[tuple[Windowed[Any], Any, int]]:
         """The records of ``range``, each with its time, ms."""
         bucket = self.layout.bucket_ms

@@ -27,7 +27,7 @@ class Loader:
         target: TaskState,
         store: str,
         partition: TopicPartition,
-        headers: RowHeaders | None = None,
+        headers: RowHeaders | None,
     ) -> None:
         self._target, self._headers = target, headers
         self._store = store

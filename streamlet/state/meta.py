@@ -179,7 +179,7 @@ class TaskMeta:
         self,
         layout: Mapping[str, tuple[str, str]],
         where: str,
-        unread: Collection[str] = (),
+        unread: Collection[str],
     ) -> None:
         """Compare with the stores of the topology that runs now; new ones may come in.
 

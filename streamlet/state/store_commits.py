@@ -47,8 +47,8 @@ class StoreCommits:
         value: Serde[Any],
         backing: Backing,
         held: HeldRows,
-        beside: Beside | None = None,
-        steps: Sequence[Steps] = (),
+        beside: Beside | None,
+        steps: Sequence[Steps],
     ) -> None:
         self.name = name
         self.key, self.value, self.exact_keys = key, value, key.exact is not None

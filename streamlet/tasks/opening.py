@@ -96,7 +96,7 @@ class TaskOpener:
 
     @classmethod
     def in_folder(
-        cls, topology: Topology, settings: Settings, kept: KeptHeaders | None = None
+        cls, topology: Topology, settings: Settings, kept: KeptHeaders | None
     ) -> TaskOpener:
         """Opens tasks in the application's state folder; bounds the memory of their databases."""
         bound_memory(settings.rocksdb_block_cache_bytes, settings.rocksdb_memtables_bytes)

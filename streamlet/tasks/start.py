@@ -110,7 +110,7 @@ def input_ranges(
     logs: LogRanges,
     admin: Admin,
     settings: Settings,
-    later: Callable[[TopicPartition], bool] = lambda tp: False,
+    later: Callable[[TopicPartition], bool],
     remade: Callable[[TopicPartition], bool] = lambda tp: False,
     *,
     now_ms: int,

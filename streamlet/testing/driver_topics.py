@@ -55,7 +55,7 @@ class DriverTopics:
         dead_letters: Set[str],
         given: Mapping[str, int],
         *,
-        any_letters: bool = False,
+        any_letters: bool,
     ) -> None:
         parts = topology.subtopologies
         self._topology = topology

@@ -64,7 +64,7 @@ def status(
         raise typer.Exit(1)
 
 
-def look_once(common: Common, look: StatusLook, window_s: float = 0.0) -> bool:
+def look_once(common: Common, look: StatusLook, window_s: float) -> bool:
     """Show the status once, after measuring the lag; False if a check failed."""
     if look.history is not None:
         look.exists()

@@ -346,7 +346,7 @@ class Graph:
                 check_origins(part)
         return self._frozen[rules]
 
-    def preview(self, optimizations: Iterable[str] = ()) -> Topology:
+    def preview(self, optimizations: Iterable[str]) -> Topology:
         """The topology as it is so far, as by ``freeze``; more can be added afterwards."""
         other = copy(self)
         other._frozen = {}

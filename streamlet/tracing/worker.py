@@ -31,7 +31,7 @@ class WorkerTracing(NoTracing):
     """
 
     def __init__(
-        self, provider: TracerProvider | None, application: str, instance: str, rows: int = 0
+        self, provider: TracerProvider | None, application: str, instance: str, rows: int
     ) -> None:
         if provider is None:
             provider = provider_of_process(application, instance)

@@ -46,9 +46,7 @@ def filter_view(function: Function, keep: bool) -> TableView:
     return TableView(lambda _: view)
 
 
-def map_values_view(
-    function: Function, takes: int, own: Own, tombstones: bool = False
-) -> TableView:
+def map_values_view(function: Function, takes: int, own: Own, tombstones: bool) -> TableView:
     """The rows of a table with mapped values; with ``tombstones`` also of rows not there."""
 
     def view(key: Any, row: Any) -> Any:

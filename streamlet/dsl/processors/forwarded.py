@@ -48,7 +48,7 @@ class Forwarding:
     """
 
     def __init__(
-        self, name: str, children: set[str], fixed_key: bool, headers: bool, own_key: Own = None
+        self, name: str, children: set[str], fixed_key: bool, headers: bool, own_key: Own
     ) -> None:
         self._name, self._children, self._fixed_key = name, children, fixed_key
         self._headers, self.own_key = headers, own_key
@@ -131,7 +131,7 @@ def forwarding_of(
     task: TaskContext | None,
     children: set[str],
     fixed_key: bool,
-    own_key: Own = None,
+    own_key: Own,
 ) -> Forwarding:
     """The forwarding of a processor of a task; without a task nothing is forwarded."""
     return Forwarding(name, children, fixed_key, task is None or task.has_headers, own_key)

@@ -66,7 +66,7 @@ class _Jvm(subprocess.Popen[bytes]):
             _JVMS.append(self)
 
 
-def start_jvm(settings: Mapping[str, str], *, verbose: bool = False) -> None:
+def start_jvm(settings: Mapping[str, str], *, verbose: bool) -> None:
     """Start the JVM that the next session uses; nothing if there is one.
 
     It has a process group of its own: what a terminal or a supervisor sends to ours, as Ctrl-C or

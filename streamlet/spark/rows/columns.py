@@ -115,7 +115,7 @@ def raw_batch(where: TopicPartition, rows: pa.RecordBatch) -> PartitionBatch:
     )
 
 
-def output_rows(output: Output, columns: Sequence[str] = OUTPUT_COLUMNS) -> pa.RecordBatch:
+def output_rows(output: Output, columns: Sequence[str]) -> pa.RecordBatch:
     """The outputs of a task, as rows with these columns of ``OUTPUT_SCHEMA``."""
     headers = None if output.headers is None else [_headers(one) for one in output.headers]
     return _outgoing(

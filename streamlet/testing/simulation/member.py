@@ -66,7 +66,7 @@ class SimMember:
         instance: SimulatedInstance,
         number: int,
         uid: int,
-        protocol_type: str | None = None,
+        protocol_type: str | None,
     ) -> None:
         self.world = world
         self.instance = instance
