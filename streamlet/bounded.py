@@ -7,6 +7,7 @@ the bounds that Kafka's formats have, and JSON is JSON, or it is a ``ValueError`
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, NoReturn, TypeAlias
 
@@ -25,6 +26,11 @@ EPOCH_MAX = INT32_MAX
 COMMIT_MAX = 1 << 40
 #: The highest number of a subtopology or a partition of an application; clusters have fewer.
 TASK_NUMBER_MAX = 199_999
+
+#: The highest port.
+PORT_MAX = 65_535
+#: Name or address of a host.
+HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 
 #: The most worker processes of an instance, and characters of its name.
 WORKERS_MAX, NAME_MAX = 256, 249

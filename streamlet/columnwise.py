@@ -45,7 +45,7 @@ def plain_decode_texts(column: list[bytes]) -> list[str]:
 
 _HEAD = struct.Struct("8s")
 #: Types of what is in a flat dict.
-_FLAT = frozenset({str, int, float, bool, NoneType})
+FLAT = frozenset({str, int, float, bool, NoneType})
 
 
 def plain_all_flat(column: list[Any]) -> bool:
@@ -58,8 +58,8 @@ def plain_all_flat(column: list[Any]) -> bool:
     values = chain.from_iterable(map(dict.values, dicts))
     keys = chain.from_iterable(dicts)
     return (
-        kinds - _FLAT <= {dict}
-        and _FLAT.issuperset(map(type, values))
+        kinds - FLAT <= {dict}
+        and FLAT.issuperset(map(type, values))
         and set(map(type, keys)) <= {str}
     )
 

@@ -6,6 +6,10 @@ them they could clear the screen, fake its lines, set its title or paste what is
 
 from __future__ import annotations
 
+import re
+
+#: Text that a header can bear as it is: visible ASCII characters, without spaces.
+VISIBLE_ASCII = re.compile(r"[!-~]+")
 #: Below space, each has a picture of its own; a line's end and a tab are no harm.
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
 #: Delete, the 8-bit controls, and what ends lines or turns the direction of what follows.

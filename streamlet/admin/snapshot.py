@@ -13,6 +13,7 @@ from typing import TypeVar
 import attrs
 
 from streamlet.assignor.values import (
+    CLAIMS,
     GroupState,
     MemberState,
     Plan,
@@ -237,7 +238,7 @@ def tasks(group: GroupSnapshot) -> tuple[TaskInfo, ...]:
 
 def given(group: GroupSnapshot) -> set[TaskId]:
     """The tasks that a member was given, or is to give up, in the last rebalance."""
-    return {task for member in group.members for task, role in member.tasks if role in _GIVEN}
+    return {task for member in group.members for task, role in member.tasks if role in CLAIMS}
 
 
 def deferral_deadline_ms(group: GroupSnapshot) -> int | None:
@@ -278,10 +279,6 @@ def rules_in(group: GroupSnapshot, rules: Rules) -> Rules:
         mode="eager" if group.eager else "incremental",
         imbalance=rules.imbalance if imbalance is None else imbalance,
     )
-
-
-#: Roles by which a task is with a member, as of an assignment (``RELEASED``: in its first round).
-_GIVEN = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
 
 
 def member_states(group: GroupSnapshot) -> tuple[MemberState, ...]:

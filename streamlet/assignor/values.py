@@ -25,6 +25,10 @@ class Role(enum.StrEnum):
     RELEASED = "released"
 
 
+#: Roles by which a task is with a member, or given up by it.
+CLAIMS = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
+
+
 @attrs.frozen
 class Copy:
     """One task as its holder describes it.

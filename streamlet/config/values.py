@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from streamlet.bounded import INT64_MAX
+from streamlet.bounded import HOST, INT64_MAX, PORT_MAX
 from streamlet.user_code import plain_hint
 
 T = TypeVar("T", covariant=True)
@@ -23,7 +23,6 @@ U = TypeVar("U")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)")
 _MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", re.IGNORECASE)
-_HIGHEST_PORT = 65_535
 #: Digits of a number in text: more than any number has that is taken.
 _MOST_DIGITS = 40
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
@@ -34,7 +33,6 @@ _SERVER = re.compile(
     re.IGNORECASE,
 )
 _REFERENCE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
-_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 _TOKEN = re.compile(r"[!-~]{16,1024}")
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -234,7 +232,7 @@ def servers() -> ValueKind[str]:
         given = value.split(",") if isinstance(value, str) else []
         matches = [_SERVER.fullmatch(one.strip()) for one in given]
         ports = [int(match[1] or 1) if match else 0 for match in matches]
-        if not ports or not all(0 < port <= _HIGHEST_PORT for port in ports):
+        if not ports or not all(0 < port <= PORT_MAX for port in ports):
             raise ValueError("expected host:port, several joined by commas")
         return ",".join(one.strip() for one in given)
 
@@ -252,16 +250,16 @@ def port() -> ValueKind[int]:
 
     def parse(value: object) -> int:
         number = _whole(value)
-        if number is None or not 0 <= number <= _HIGHEST_PORT:
-            raise ValueError(f"expected a port from 0 to {_HIGHEST_PORT}")
+        if number is None or not 0 <= number <= PORT_MAX:
+            raise ValueError(f"expected a port from 0 to {PORT_MAX}")
         return number
 
-    return ValueKind(f"a port from 0 to {_HIGHEST_PORT}", parse)
+    return ValueKind(f"a port from 0 to {PORT_MAX}", parse)
 
 
 def host() -> ValueKind[str]:
     """A name or an address of a machine, or of one of its interfaces."""
-    return _matching(what := "a host's name or address", what, _HOST)
+    return _matching(what := "a host's name or address", what, HOST)
 
 
 def host_and_port() -> ValueKind[tuple[str, int]]:
@@ -271,7 +269,7 @@ def host_and_port() -> ValueKind[tuple[str, int]]:
         name, _, number = value.strip().rpartition(":") if isinstance(value, str) else ("", "", "")
         name = name.removeprefix("[").removesuffix("]")
         found = _whole(number)
-        if not _HOST.fullmatch(name) or found is None or not 0 < found <= _HIGHEST_PORT:
+        if not HOST.fullmatch(name) or found is None or not 0 < found <= PORT_MAX:
             raise ValueError('expected host:port, such as "host-7:8080"')
         return name, found
 

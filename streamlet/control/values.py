@@ -7,20 +7,16 @@ what is read from the topic.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, TypeAlias
 
 import attrs
 import msgspec
 
-from streamlet.bounded import INT32_MAX, Int32, Int64, TimeMs
+from streamlet.bounded import HOST, INT32_MAX, PORT_MAX, Int32, Int64, TimeMs
 from streamlet.kafka.ports import NewTopic
 
 #: A task as printed.
 TaskText: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,6}_[0-9]{1,6}\Z")]
-
-_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
-_HIGHEST_PORT = 65_535
 
 
 @attrs.frozen(order=True)
@@ -179,8 +175,8 @@ class StoreServer:
     @property
     def url(self) -> str | None:
         """The URL of streamlet's own server; None: there is none, or no such address can be."""
-        is_ours = self.scheme in ("http", "https") and 0 < self.port <= _HIGHEST_PORT
-        return f"{self.scheme}://{self.address}" if is_ours and _HOST.fullmatch(self.host) else None
+        is_ours = self.scheme in ("http", "https") and 0 < self.port <= PORT_MAX
+        return f"{self.scheme}://{self.address}" if is_ours and HOST.fullmatch(self.host) else None
 
 
 @attrs.frozen

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from streamlet.assignor.values import Copy, Leaving, Role, Rules, TaskInfo
+from streamlet.assignor.values import CLAIMS, Copy, Leaving, Role, Rules, TaskInfo
 from streamlet.config import Settings
 from streamlet.control.values import MemberKey
 from streamlet.errors import FatalGroupError, RefusedError
@@ -43,9 +43,6 @@ PROTOCOL = "streamlet-v1"
 
 #: The type of the group a member wants to be in, by its ``stream.rebalancing.mode``.
 TYPES = {"eager": CONSUMER, "upgrading": CONSUMER, "incremental": STREAM}
-
-#: Roles that claim a task; they outlive every reduction of a description.
-_CLAIMS = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
 
 
 def types_for(mode: str) -> tuple[str, str]:
@@ -260,7 +257,7 @@ def _reduced(subscription: Subscription, level: int) -> Subscription:
     if level == 1:
         copies = {t: c for t, c in subscription.copies.items() if c.role is not Role.DORMANT}
         return attrs.evolve(subscription, copies=copies)
-    copies = {t: c for t, c in subscription.copies.items() if c.role in _CLAIMS}
+    copies = {t: c for t, c in subscription.copies.items() if c.role in CLAIMS}
     return attrs.evolve(
         subscription, copies=copies, tags={}, stateful=frozenset(), reason="", belongings=()
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import ssl
 from collections.abc import Callable
 from functools import cache
@@ -32,6 +31,7 @@ from streamlet.registry.connection import (
 from streamlet.registry.schemas import RegistrySchema, SchemaKind, SchemaReference
 from streamlet.retries import Retries
 from streamlet.tls_files import load_identity
+from streamlet.visible import VISIBLE_ASCII
 
 T = TypeVar("T")
 
@@ -44,7 +44,6 @@ _AWAY_MS = 900, 10_000
 #: References of one schema, in all.
 _MOST_REFERENCES = 200
 _NOT_THERE = frozenset({404, 40401, 40402, 40403})
-_TOKEN = re.compile(r"[!-~]+")
 _KINDS: dict[object, SchemaKind] = {"AVRO": "AVRO", "JSON": "JSON", "PROTOBUF": "PROTOBUF"}
 
 
@@ -323,7 +322,7 @@ def _of_function(function: Callable[[], str]) -> str:
 def _bearer(token: object) -> str:
     """The header of a token. One that cannot be sent is in no message: it is a secret."""
     text = token.strip() if isinstance(token, str) else ""
-    if not _TOKEN.fullmatch(text):
+    if not VISIBLE_ASCII.fullmatch(text):
         raise ConfigError(
             ["schema registry: the token is to be of visible ASCII characters, without spaces"]
         )

@@ -24,6 +24,7 @@ from streamlet.serdes.json_types import bare_kind, has_demands, is_immutable, pa
 from streamlet.serdes.json_whole import (
     Whole,
     documents_survive,
+    equal,
     fields_of,
     loss,
     whole,
@@ -307,7 +308,7 @@ class RoundTripCheck:
 
     def _compare(self, value: Any, raw: bytes, read: Any) -> None:
         """Refuse a value that was read back as another one."""
-        if _equal(value, read):
+        if equal(value, read):
             return
         if raw.find(_NULL) >= 0 and not _is_finite(msgspec.to_builtins(value)):
             raise encode_error(self.name, value, NO_NUMBER)
@@ -324,13 +325,6 @@ class RoundTripCheck:
         finite = _is_finite(msgspec.to_builtins(value))
         why = f"it could not be read back: {error}" if finite else NO_NUMBER
         return encode_error(self.name, value, why)
-
-
-def _equal(value: Any, read: Any) -> bool:
-    try:
-        return bool(read == value)
-    except Exception:  # a class that cannot be compared with another
-        return False
 
 
 def _is_compared(value: Any) -> bool:

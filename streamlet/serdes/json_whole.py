@@ -23,7 +23,7 @@ import msgspec
 import msgspec.inspect as kinds
 import orjson
 
-from streamlet.columnwise import all_flat
+from streamlet.columnwise import FLAT, all_flat
 from streamlet.serdes.json_decoders import class_of
 from streamlet.serdes.json_types import bare_kind
 
@@ -32,7 +32,6 @@ Whole = Callable[[Iterable[Any]], bool]
 
 #: Types that JSON writes as others, which cannot be told from these when they are read.
 UNSURVIVING = (set, frozenset, bytes, bytearray, memoryview)
-_SCALARS = frozenset({str, int, float, bool, NoneType})
 _CONTAINERS = frozenset({dict, list, tuple})
 #: The exact types of values of a kind, where JSON reads just these back.
 _PLAIN: dict[type[kinds.Type], frozenset[type]] = {
@@ -115,9 +114,9 @@ def whole_documents(column: Iterable[Any]) -> bool:
         there = set(map(type, level))
         if float in there and not _numbers(v for v in level if type(v) is float):
             return False
-        if there <= _SCALARS:
+        if there <= FLAT:
             return True
-        if there - _SCALARS - _CONTAINERS:
+        if there - FLAT - _CONTAINERS:
             return False
         dicts = [part for part in level if type(part) is dict]
         if set(map(type, _flat(dicts))) - {str}:
@@ -295,6 +294,14 @@ def types_of(kind: kinds.Type) -> frozenset[type]:
         return frozenset({cls})
     array = _ARRAYS.get(type(kind))
     return frozenset({array}) if array else _PLAIN.get(type(kind), frozenset())
+
+
+def equal(value: Any, read: Any) -> bool:
+    """True if a value is equal to what was read back."""
+    try:
+        return bool(read == value)
+    except Exception:  # a class that cannot be compared with another
+        return False
 
 
 def loss(value: Any, read: Any) -> str | None:

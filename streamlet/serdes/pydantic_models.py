@@ -12,7 +12,7 @@ import msgspec
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_bytes import NO_NUMBER
 from streamlet.serdes.json_types import type_name
-from streamlet.serdes.json_whole import fields_of, loss, model_fields
+from streamlet.serdes.json_whole import equal, fields_of, loss, model_fields
 from streamlet.serdes.serde import Serde, build, encode_error
 
 _PAIR = "or give a pair (encode, decode)"
@@ -114,7 +114,7 @@ class _Form:
         except self.invalid as error:
             why = _no_number(value) or f"it could not be read back: {_places(error)}"
             raise encode_error(self.name, value, why) from error
-        lost = None if _equal(value, read) else _lost(value, read)
+        lost = None if equal(value, read) else _lost(value, read)
         if lost is not None:
             raise encode_error(self.name, value, lost)
         return read
@@ -158,13 +158,6 @@ def _names_read(cls: Any, name: str, field: Any) -> list[str]:
     return by_alias
 
 
-def _equal(value: Any, read: Any) -> bool:
-    try:
-        return bool(read == value)
-    except Exception:  # a class that cannot be compared
-        return False
-
-
 def _no_number(value: Any) -> str | None:
     """The reason for a value with a number that JSON does not have."""
     if isinstance(value, float):
@@ -176,7 +169,7 @@ def _lost(value: Any, read: Any) -> str | None:
     """The loss of a value that was read back as another one; None: it has a form of its own."""
     if type(value) is float and read is None:
         return _no_number(value)
-    if hasattr(value, "get_secret_value") and not _equal(value, read):
+    if hasattr(value, "get_secret_value") and not equal(value, read):
         return f"pydantic writes stars for {type(value).__name__}: use str, or a field_serializer"
     if fields_of(value) and fields_of(read) and type(value) is not type(read):
         return f"a {type(value).__name__} in it would be read back as a {type(read).__name__}"

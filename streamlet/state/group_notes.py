@@ -14,7 +14,7 @@ import attrs
 import msgspec
 
 from streamlet.state.backing import Backing, end_of_prefix
-from streamlet.state.rows import TIME_BYTES
+from streamlet.state.rows import TIME_BYTES, UNTIMED
 from streamlet.state.unreadable import rows_of_store
 
 #: Begins the keys of notes; no key of a group begins so, but for bytes that are made to.
@@ -22,7 +22,6 @@ NOTE_PREFIX = b"\xff\xfe\xffstreamlet-not-added\xff"
 #: For each value, those that it stands for, one for each row of the table.
 Notes = dict[bytes, list[bytes | None]]
 
-_UNTIMED = bytes(TIME_BYTES)
 _END = end_of_prefix(NOTE_PREFIX)
 
 
@@ -125,4 +124,4 @@ def _read(raw: bytes) -> Notes:
 
 
 def _written(notes: Notes) -> bytes:
-    return _UNTIMED + msgspec.msgpack.encode(notes)
+    return UNTIMED + msgspec.msgpack.encode(notes)

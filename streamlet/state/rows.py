@@ -16,13 +16,14 @@ import attrs
 
 from streamlet.columnwise import timed_values
 
-#: The time of a row that has none, ms.
+#: What stands for the time of a row without one. ms.
 NO_TIME = -1
 TIME_BYTES = 8
 #: The time of a row with headers (``state.headed_rows``) reads as this one, ms, or a later one.
 HEADED_TIME = (1 << 63) - 1
 
-_UNTIMED = bytes(TIME_BYTES)
+#: What stands for the time of a row without one.
+UNTIMED = bytes(TIME_BYTES)
 
 
 def rows_of(values: Sequence[bytes | None], times: Collection[int]) -> list[bytes | None]:
@@ -32,7 +33,7 @@ def rows_of(values: Sequence[bytes | None], times: Collection[int]) -> list[byte
 
 def untimed(values: Iterable[bytes | None]) -> list[bytes | None]:
     """Rows without a time, of values that an earlier version of streamlet kept."""
-    return [None if value is None else _UNTIMED + value for value in values]
+    return [None if value is None else UNTIMED + value for value in values]
 
 
 def time_of_row(row: bytes) -> int:
@@ -48,7 +49,7 @@ def times_of_rows(rows: Iterable[bytes]) -> list[int]:
 
 def latest_of(rows: Iterable[bytes | None]) -> int:
     """The time of the youngest of these rows, ms; -1 where there is none."""
-    return time_of_row(max(filter(None, rows), default=_UNTIMED))
+    return time_of_row(max(filter(None, rows), default=UNTIMED))
 
 
 @attrs.frozen

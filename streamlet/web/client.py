@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import re
 import ssl
 import threading
 import urllib.error
@@ -32,6 +31,7 @@ from streamlet.state.query_errors import (
 )
 from streamlet.types import ms_of
 from streamlet.user_code import shown
+from streamlet.visible import VISIBLE_ASCII
 from streamlet.web.answers import error_of
 from streamlet.web.asked import MOST_WAIT_MS
 from streamlet.web.keys import address, in_utf8, packed, with_parameters
@@ -48,7 +48,6 @@ _MOST_S = MOST_WAIT_MS / 1_000
 _MOST_BYTES = 256 << 20
 #: Entries of a page that a read of many asks for.
 _PAGE = "1000"
-_TOKEN = re.compile(r"[!-~]+")
 
 
 @attrs.frozen(eq=False)
@@ -75,7 +74,7 @@ class StoreClient:
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
             raise InvalidQueryError(f"expected http://host:port, not {shown(url)}")
         token: object = self.token
-        if token is not None and not (isinstance(token, str) and _TOKEN.fullmatch(token)):
+        if token is not None and not (isinstance(token, str) and VISIBLE_ASCII.fullmatch(token)):
             raise InvalidQueryError("token: expected visible ASCII characters, without spaces")
 
     @overload

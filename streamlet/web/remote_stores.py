@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.dsl.processors.queried_views import QUERIED
 from streamlet.dsl.processors.store_view import StoreView
 from streamlet.dsl.processors.store_views import (
     KeyValueStore,
@@ -23,8 +24,6 @@ from streamlet.state.rows import NO_TIME
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.web.client import RemoteReads, key_text
 
-_QUERIED = "a query reads what the application has written"
-
 
 @attrs.frozen
 class _Named:
@@ -37,7 +36,7 @@ class _Remote(StoreView):
     """The part that remote stores share."""
 
     def __init__(self, reads: RemoteReads) -> None:
-        StoreView.__init__(self, _Named(reads.name), serde(bytes), _QUERIED)
+        StoreView.__init__(self, _Named(reads.name), serde(bytes), QUERIED)
         self._reads = reads
 
     @property

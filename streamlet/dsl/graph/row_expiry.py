@@ -23,6 +23,7 @@ from streamlet.state.rows import NO_TIME
 from streamlet.state.timer_store import TimerStore, timer_rows
 from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import HoldingOperator, Operator, OperatorInParts, TaskContext
+from streamlet.types import LATEST_MS
 
 if TYPE_CHECKING:
     from streamlet.state.row_ttl import RowTtl
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 #: Timers that a batch looks at: so many for each of its records, and more than it sets.
 LOOKS = 4
-#: The latest time of a timer, ms.
-_LATEST = (1 << 62) - 1
 
 
 def timers_of(name: str) -> str:
@@ -138,7 +137,7 @@ class StoreRows:
 
     def _remind(self, raw: bytes, ckey: Any) -> None:
         time = max(0, self.store.time_of(ckey)) + self.ttl.ttl_ms
-        self.timers.set(raw, min(time, _LATEST))
+        self.timers.set(raw, min(time, LATEST_MS))
 
     def _sweep(self, most: int) -> None:
         """Delete expired rows among some whose timers are due."""

@@ -26,7 +26,7 @@ from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import TaskContext
 
 #: Why nothing is written by way of a query.
-_QUERIED = "a query reads what the application has written"
+QUERIED = "a query reads what the application has written"
 
 
 class TaskReads(Protocol):
@@ -56,11 +56,11 @@ def queried_face(spec: StoreSpec, task: Any, kind: Any) -> Any:
     builder = getattr(spec.shown, "__self__", None)
     if isinstance(builder, StoreBuilder) and (builder.make is not None or builder.type == "lru"):
         rows: Any = task.store(spec.name)
-        found: Any = KeyValueStore[Any, Any](rows, spec.value, _QUERIED)
+        found: Any = KeyValueStore[Any, Any](rows, spec.value, QUERIED)
     else:
         context: TaskContext = task
         found = face_of(spec, context)
-        found._read_only = _QUERIED
+        found._read_only = QUERIED
     return found if kind is None else seen_as(found, kind)
 
 

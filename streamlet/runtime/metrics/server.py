@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from prometheus_client import CollectorRegistry, MetricsHandler
 from prometheus_client.exposition import choose_encoder
 
+from streamlet.bounded import PORT_MAX
 from streamlet.clock import Clock, SystemClock
 from streamlet.closing import Closing
 from streamlet.config import Settings
@@ -32,7 +33,6 @@ ANY_HOST = "0.0.0.0"
 #: The interface without another wish: programs of this machine only.
 LOCAL_HOST = "127.0.0.1"
 
-MOST_PORT = 65_535
 
 log = get_logger(__name__)
 
@@ -171,8 +171,8 @@ class MetricsServer(Closing):
 
 
 def _listen(host: str, port: int, handler: type, clock: Clock) -> _Server:
-    if not 0 <= port <= MOST_PORT:
-        raise ConfigError([f"metrics: expected a port from 0 to {MOST_PORT}, not {port}"])
+    if not 0 <= port <= PORT_MAX:
+        raise ConfigError([f"metrics: expected a port from 0 to {PORT_MAX}, not {port}"])
     try:
         family, *_, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -156,7 +156,7 @@ def pack(records: Records) -> bytes:
         "timestamp": records.timestamps,
         "offset": None if records.offsets is None else list(records.offsets),
         "partition": records.partitions,
-        "headers": None if records.headers is None else list(map(_as_structs, records.headers)),
+        "headers": None if records.headers is None else list(map(as_structs, records.headers)),
     }
     there = {name: column for name, column in columns.items() if column is not None}
     arrays = [pa.array(column, _TYPES[name]) for name, column in there.items()]
@@ -183,7 +183,8 @@ def unpack(packed: bytes) -> Records:
     )
 
 
-def _as_structs(one: Headers | None) -> list[dict[str, Any]] | None:
+def as_structs(one: Headers | None) -> list[dict[str, Any]] | None:
+    """The headers of a record as Spark has them."""
     return None if one is None else [{"key": name, "value": value} for name, value in one]
 
 

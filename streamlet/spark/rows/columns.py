@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
-from streamlet.spark.rows.blobs import HEADERS, rows_of
+from streamlet.spark.rows.blobs import HEADERS, as_structs, rows_of
 from streamlet.spark.rows.packing import Packed
 from streamlet.types import TopicPartition
 
@@ -117,7 +117,7 @@ def raw_batch(where: TopicPartition, rows: pa.RecordBatch) -> PartitionBatch:
 
 def output_rows(output: Output, columns: Sequence[str]) -> pa.RecordBatch:
     """The outputs of a task, as rows with these columns of ``OUTPUT_SCHEMA``."""
-    headers = None if output.headers is None else [_headers(one) for one in output.headers]
+    headers = None if output.headers is None else list(map(as_structs, output.headers))
     return _outgoing(
         output.topic,
         len(output.keys),
@@ -197,7 +197,3 @@ def columns_as_read(batch: PartitionBatch) -> pa.RecordBatch:
         ],
         names=["key", "value", "timestamp", "offset"],
     )
-
-
-def _headers(one: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, object]] | None:
-    return None if one is None else [{"key": name, "value": value} for name, value in one]
