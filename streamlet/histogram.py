@@ -18,11 +18,11 @@ class Histogram:
     sum: float = 0.0
 
     def add_ns(self, ns: int) -> None:
-        """Count one."""
+        """Count one duration, in nanoseconds."""
         self.add(ns / 1e9)
 
     def add(self, seconds: float, count: int = 1) -> None:
-        """Count several that were as long."""
+        """Count so many durations of this length."""
         self.counts[bisect_left(SECONDS, seconds)] += count
         self.sum += seconds * count
 

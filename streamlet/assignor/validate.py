@@ -89,7 +89,7 @@ def _one_active(facts: Facts) -> Iterator[Violation]:
 
 
 def _claims_bind(facts: Facts) -> Iterator[Violation]:
-    """U2, as the rules L1, L2, L5 and L6 have it."""
+    """Check U2: a task stays with whom a claim binds it to, as L1, L2, L5 and L6 have it."""
     for task in facts.tasks:
         owner, bound = facts.owner(task), facts.bound(task)
         for member in facts.releasing[task] + facts.revoking[task]:
@@ -107,7 +107,7 @@ def _claims_bind(facts: Facts) -> Iterator[Violation]:
 
 
 def _one_copy(facts: Facts) -> Iterator[Violation]:
-    """U3."""
+    """Check U3: an instance has one copy of a task, and a member one role in it."""
     for task in facts.tasks:
         seen: dict[str, str] = {}
         for member in facts.holding(task):
@@ -132,7 +132,7 @@ def _one_copy(facts: Facts) -> Iterator[Violation]:
 
 
 def _stateless_plain(facts: Facts) -> Iterator[Violation]:
-    """U4."""
+    """Check U4: nobody copies a task without state."""
     for member, part in facts.parts():
         named = {*part.learner, *part.standby, *part.release, *part.pending}
         if wrong := sorted(task for task in named if not facts.stateful(task)):
@@ -141,7 +141,7 @@ def _stateless_plain(facts: Facts) -> Iterator[Violation]:
 
 
 def _warm(facts: Facts) -> Iterator[Violation]:
-    """U5."""
+    """Check U5: no owner gives a task to a copy that has not caught up."""
     for member, part in facts.parts():
         for task, owner in sorted(part.pending.items()):
             copy = facts.state(member).copies.get(task)
@@ -153,7 +153,7 @@ def _warm(facts: Facts) -> Iterator[Violation]:
 
 
 def _learners_can(facts: Facts) -> Iterator[Violation]:
-    """U6, the half about members."""
+    """Check U6 of members: those that cannot learn are not told to."""
     for member, part in facts.parts():
         wrong = tuple(sorted({*part.learner, *part.pending, *part.awaited}))
         if not facts.state(member).learners and wrong:
@@ -161,7 +161,7 @@ def _learners_can(facts: Facts) -> Iterator[Violation]:
 
 
 def _learners_kept(facts: Facts) -> Iterator[Violation]:
-    """U6, the half about tasks."""
+    """Check U6 of tasks: what is usefully learned goes on."""
     for task, member in useful_learners(facts):
         part = facts.part(member)
         if task not in {*part.learner, *part.pending, *part.active}:
@@ -170,7 +170,7 @@ def _learners_kept(facts: Facts) -> Iterator[Violation]:
 
 
 def _leavers_gain_nothing(facts: Facts) -> Iterator[Violation]:
-    """U7."""
+    """Check U7: a member that leaves gains nothing."""
     for member, part in facts.parts():
         if not facts.is_leaving(member):
             continue
@@ -209,7 +209,7 @@ def _changes_nothing(facts: Facts) -> Callable[[str], bool]:
 
 
 def _within_budgets(facts: Facts) -> Iterator[Violation]:
-    """U11; learners that go on from earlier rounds may exceed a budget, new ones may not.
+    """Check U11: learners from earlier rounds may exceed a budget, new ones may not.
 
     Standbys begin to move only within what learners leave of it.
     """
@@ -237,7 +237,7 @@ def _within_budgets(facts: Facts) -> Iterator[Violation]:
 
 
 def _successors_within_budgets(facts: Facts) -> Iterator[Violation]:
-    """A standby moves by one more, which copies the state while the other stays."""
+    """Check U11 of standbys: one moves by one more, which copies while the other stays."""
     rules = facts.group.rules
     moving = {
         task

@@ -47,7 +47,7 @@ class OutageReport:
         return self._noted_ms is not None
 
     def over(self) -> None:
-        """Take a success."""
+        """Note that a try has succeeded."""
         self._noted_ms = None
 
 

@@ -1,6 +1,6 @@
 """The new instances of a swap, while the old ones leave.
 
-The leader keeps the old ones as long as a new one is missing (``rebalance.values.member_state``),
+The leader keeps the old ones as long as a new one is missing (``rebalance.values.member_states``),
 also without a command that watches. The command says so, and after a while gives the swap up.
 """
 

@@ -26,7 +26,7 @@ _KINDS: dict[MetricType, tuple[Any, dict[str, Any]]] = {
 
 @attrs.define
 class QueryMetrics:
-    """Follows a query.
+    """The metrics of a query on Spark, counted as its batches come.
 
     ``running`` is whether the query runs; the probes fail when it does not. ``readers`` are the
     subtopologies that read topics, by topic: the lag of other topics is that of no task.

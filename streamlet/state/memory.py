@@ -112,7 +112,7 @@ class MemoryEngine:
         self._meta: bytes | None = None
 
     def backing(self, store: str) -> MemoryBacking:
-        """One store."""
+        """The rows of one store."""
         return self._stores[store]
 
     def snapshot(self, store: str) -> MemorySnapshot:
@@ -132,11 +132,11 @@ class MemoryEngine:
         self._meta = meta
 
     def write_ahead(self, columns: Columns) -> None:
-        """Take entries."""
+        """Take entries of one store."""
         self._stores[columns.store].update(columns.keys, columns.values)
 
     def bulk(self, columns: Columns) -> None:
-        """Take entries."""
+        """Take entries as ``write_ahead`` does."""
         self.write_ahead(columns)
 
     def wipe(self) -> None:

@@ -244,7 +244,7 @@ class RocksEngine:
             )
 
     def backing(self, store: str) -> RocksBacking:
-        """One store."""
+        """The column family of one store."""
         return RocksBacking(self._families[store], self._folder, self._options)
 
     def snapshot(self, store: str) -> RocksBacking:
@@ -258,7 +258,7 @@ class RocksEngine:
         return found
 
     def write(self, columns: Sequence[Columns], meta: bytes) -> None:
-        """One WriteBatch."""
+        """Write entries and meta, all or nothing."""
         batch = WriteBatch(raw_mode=True)
         for part in columns:
             self._put(batch, part)
@@ -270,7 +270,7 @@ class RocksEngine:
         _guarded(self._folder, self._db.write, batch)
 
     def write_ahead(self, columns: Columns) -> None:
-        """One WriteBatch."""
+        """Write entries of one store, all or nothing."""
         batch = WriteBatch(raw_mode=True)
         self._put(batch, columns)
         batch.set_default_column_family(None)

@@ -22,7 +22,7 @@ EVER = -(1 << 63)
 
 
 class StoreTimes:
-    """The times of a store.
+    """The stream times that a store has reached, and their row on disk.
 
     Args:
         store: its name.

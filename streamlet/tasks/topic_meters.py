@@ -36,7 +36,7 @@ class RecentMax:
     _slots: dict[int, float] = attrs.field(factory=dict)
 
     def add(self, now_ms: int, value: float) -> None:
-        """Take a value."""
+        """Note a value of this time."""
         slot = now_ms // _SLOT_MS
         if value > self._slots.get(slot, -1.0):
             self._slots[slot] = value

@@ -52,7 +52,7 @@ class TaskContext(Protocol):
 
     @property
     def failures(self) -> WaitedFailures:
-        """The error policy."""
+        """What becomes of records that waited and failed."""
         ...
 
     @property

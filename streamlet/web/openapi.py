@@ -15,7 +15,7 @@ _FLAG = {"type": "boolean", "default": False}
 
 
 def openapi() -> dict[str, Any]:
-    """The document."""
+    """The OpenAPI document of the queries."""
     name, key = _path("name", "The store's name."), _path("key", "The key; see key-format.")
     paged = [_LIMIT, _CURSOR, _REVERSE]
     return {

@@ -66,6 +66,6 @@ class Joiner:
         return apart(out, self.own, new=self.new), error
 
     def one(self, *arguments: Any) -> Any:
-        """One result."""
+        """The result for one pair of rows or values."""
         made = self.function(*arguments)
         return made if self.own is None else self.own(made)

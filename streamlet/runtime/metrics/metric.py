@@ -27,7 +27,7 @@ class MetricType(enum.StrEnum):
 
 @attrs.frozen
 class Metric:
-    """One metric.
+    """The description of a metric: how it is exposed, and where its values come from.
 
     Args:
         kind: Prometheus' type.

@@ -21,7 +21,7 @@ class Latest:
         self._keyless = 0
 
     def hold(self, outputs: Iterable[Output]) -> None:
-        """Take outputs."""
+        """Keep outputs, and of each key its last record only."""
         for output in outputs:
             held = self._topics.setdefault(output.topic, {})
             count = len(output.keys)

@@ -14,7 +14,7 @@ class UsedTopics:
 
     @property
     def all(self) -> frozenset[str]:
-        """All of them."""
+        """The topics that it reads or writes."""
         return self.read | self.written
 
     @property

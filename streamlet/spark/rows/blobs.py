@@ -149,7 +149,7 @@ def _damaged(packed: bytes, reason: str) -> StateError:
 
 
 def pack(records: Records) -> bytes:
-    """Columns as bytes."""
+    """The bytes of records, for a row between two stages."""
     columns: dict[str, Any] = {
         "key": records.keys,
         "value": records.values,

@@ -77,7 +77,7 @@ class SegmentEngine:
         self.segments = segments
 
     def backing(self, store: str) -> SegmentBacking:
-        """One store."""
+        """The segments of one store."""
         return SegmentBacking(self.segments, store)
 
     def snapshot(self, store: str) -> Backing:
@@ -93,7 +93,7 @@ class SegmentEngine:
         self.segments.append(columns)
 
     def write_ahead(self, columns: Columns) -> None:
-        """Take entries."""
+        """Append as ``bulk`` does."""
         self.bulk(columns)
 
     def bulk(self, columns: Columns) -> None:
