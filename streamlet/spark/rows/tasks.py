@@ -8,7 +8,7 @@ names and numbers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -78,20 +78,8 @@ class Pack:
     @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of one Spark partition."""
-        from streamlet.spark.rows.columns import packed_rows, partitions_of, raw_batch
-
         packer = Packer(self.plan)
-        for rows in batches:
-            packed: list[Packed] = []
-            for where, some in partitions_of(rows):
-                if packer.maps(where.topic):
-                    packed.extend(packer.mapped(raw_batch(where, some)))
-                else:
-                    packed.extend(packer.as_read(where, some))
-            if packed:
-                yield packed_rows(packed)
-        if reports := packer.reports():
-            yield packed_rows(reports)
+        yield from packer.packed(batches, packer.as_read)
 
 
 class Packer:
@@ -105,6 +93,31 @@ class Packer:
         self._plan = plan
         self._tasks = _StatelessTasks(plan)
         self._written: Counter[str] = Counter()
+
+    def packed(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        as_read: Callable[[TopicPartition, pa.RecordBatch], Iterator[Packed]],
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows packed, batch by batch; ``as_read`` packs those that no stateless task reads.
+
+        Raises:
+            ProcessingError: a record failed under the policy ``fail``.
+            StateError: a topic has more partitions than it had.
+        """
+        from streamlet.spark.rows.columns import packed_rows, partitions_of, raw_batch
+
+        for rows in batches:
+            packed: list[Packed] = []
+            for where, some in partitions_of(rows):
+                if self.maps(where.topic):
+                    packed.extend(self.mapped(raw_batch(where, some)))
+                else:
+                    packed.extend(as_read(where, some))
+            if packed:
+                yield packed_rows(packed)
+        if reports := self.reports():
+            yield packed_rows(reports)
 
     def maps(self, topic: str) -> bool:
         """True if a stateless task reads the topic; what it writes is packed then."""

@@ -288,14 +288,17 @@ class PackRows:
     @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of one Spark partition."""
-        import pyarrow as pa
-
-        from streamlet.spark.rows.columns import packed_rows, partitions_of, raw_batch
-        from streamlet.spark.rows.packing import Packed
         from streamlet.spark.rows.tasks import Packer
 
-        packer, first = Packer(self.plan), _spark_partition() * _NUMBERS
-        for rows in batches if self.before is None else self.before(batches):
+        in_order = batches if self.before is None else self.before(batches)
+        yield from Packer(self.plan).packed(self._numbered(in_order), self._without_offsets)
+
+    def _numbered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows as records of the topic, with numbers in the place of offsets."""
+        import pyarrow as pa
+
+        first = _spark_partition() * _NUMBERS
+        for rows in batches:
             count = rows.num_rows
             names = ["key", "value", "partition", "timestamp", "offset", "topic"]
             columns = [rows[name] for name in names[:4]]
@@ -304,17 +307,7 @@ class PackRows:
                 pa.repeat(pa.scalar(self.topic), count),
             ]
             first += count
-            numbered = pa.RecordBatch.from_arrays(columns, names=names)
-            packed: list[Packed] = []
-            for where, some in partitions_of(numbered):
-                if packer.maps(self.topic):
-                    packed.extend(packer.mapped(raw_batch(where, some)))
-                else:
-                    packed.extend(self._without_offsets(where, some))
-            if packed:
-                yield packed_rows(packed)
-        if reports := packer.reports():
-            yield packed_rows(reports)
+            yield pa.RecordBatch.from_arrays(columns, names=names)
 
     def _without_offsets(self, where: TopicPartition, rows: pa.RecordBatch) -> Iterator[Any]:
         from streamlet.spark.rows.blobs import blob
