@@ -15,6 +15,8 @@ from streamlet.user_code import shown
 #: Types of results that are meant.
 _FINE = {list, tuple, set, frozenset, GeneratorType}
 _TEXTS = (str, bytes, bytearray, memoryview)
+#: Packages whose tables give the names of their columns.
+_TABLES = {"pandas", "polars"}
 
 
 def whole(kind: type) -> str | None:
@@ -27,7 +29,9 @@ def whole(kind: type) -> str | None:
         return "its keys"
     if hasattr(kind, "__pydantic_fields__"):
         return "its fields"
-    return "the names of its columns" if kind.__name__ == "DataFrame" else None
+    if kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] in _TABLES:
+        return "the names of its columns"
+    return None
 
 
 def refuse_whole(result: Any) -> None:
