@@ -132,7 +132,7 @@ def _one_copy(facts: Facts) -> Iterator[Violation]:
 
 
 def _stateless_plain(facts: Facts) -> Iterator[Violation]:
-    """Check U4: nobody copies a task without state."""
+    """Check U4: no member copies a task without state."""
     for member, part in facts.parts():
         named = {*part.learner, *part.standby, *part.release, *part.pending}
         if wrong := sorted(task for task in named if not facts.stateful(task)):

@@ -29,7 +29,7 @@ OBSERVED = "streamlet:"
 
 @attrs.frozen
 class BatchProgress:
-    """What a micro-batch did, and how long it took.
+    """The work of a micro-batch, and the time that it took.
 
     ``took_ms`` is all of it. ``lag`` is records that were in Kafka and not in this batch or one
     before it; 0 where neither the source nor ``follow`` knows. ``state_bytes`` is what the state

@@ -87,10 +87,8 @@ class TopologyTestDriver(Closing):
         stores = TaskState.open(None, [table.store for table in tables], CACHE_BYTES)
         #: Dead letters of global tables in topics that are read.
         self._letters: deque[PartitionBatch] = deque()
-        self._globals = GlobalState(
-            *(tables, stores, policy, self.application, self._lettered),
-            RetryPause(in_parts=False, block=no_pause),
-        )
+        given_to = tables, stores, policy, self.application, self._lettered
+        self._globals = GlobalState(*given_to, RetryPause(in_parts=False, block=no_pause))
         self._sources |= {table.topic: table.source for table in tables}
         of_tables = {table.store.name: table.store for table in tables}
         self._global_stores = DriverStores(of_tables, GlobalStores(stores.stores))

@@ -52,7 +52,7 @@ class TaskContext(Protocol):
 
     @property
     def failures(self) -> WaitedFailures:
-        """What becomes of records that waited and failed."""
+        """The error policy, for records that waited and failed."""
         ...
 
     @property
