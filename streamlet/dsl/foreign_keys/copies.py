@@ -14,13 +14,14 @@ right row or no foreign key, they are what tells that the row before has lost it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire
-from streamlet.dsl.operators.columns import nth
+from streamlet.dsl.operators.columns import collect, has_null, nth
 from streamlet.dsl.operators.hot_store import kept
 from streamlet.dsl.rows.sources import TableSource
 from streamlet.serdes import ColumnError, Serde
@@ -171,9 +172,10 @@ class CopiedRows:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a copy cannot be decoded."""
-        error: BaseException | None = None
+        check_keys(batch, self.process)
+        raws, error = collect(map(wire.copied, batch.values), len(batch))
         try:
-            values = self.table.value.decode_column(list(map(wire.copied, batch.values)))
+            values = self.table.value.decode_column(raws)
         except ColumnError as failed:
             values, error = failed.done, failed.cause
         part = batch if error is None else batch.slice(0, len(values))
@@ -194,6 +196,19 @@ class CopiedRows:
         if self.replaced is not None:
             self.replaced.clear()
         return None
+
+
+def check_keys(batch: Batch, process: Callable[[Batch], Batch]) -> None:
+    """Fail on the first message without a key, which no join has sent, behind those before it.
+
+    Raises:
+        OperatorFailed: there is one.
+    """
+    if has_null(batch.keys):
+        at = next(index for index, key in enumerate(batch.keys) if key is None)
+        done = process(batch.slice(0, at))
+        failure = ValueError("a message of a foreign-key join has no key")
+        raise OperatorFailed(at, done, again=True) from failure
 
 
 def _newest(name: str, context: TaskContext, batch: Batch) -> Batch:

@@ -24,6 +24,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
+from streamlet.dsl.foreign_keys.copies import check_keys
 from streamlet.dsl.joins.joined_rows import TableRows
 from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import collect, first_error, has_null, nth, over_values
@@ -189,7 +190,8 @@ class JoinAnswers:
     _fence: AnswerFence = attrs.field(factory=AnswerFence, init=False)
 
     def process(self, batch: Batch) -> Batch:
-        """Raises ``OperatorFailed`` when the joiner or a view of the left table fails."""
+        """Raises ``OperatorFailed`` for an answer without sense, and where a function fails."""
+        check_keys(batch, self.process)
         batch, ckeys, error = keyed(self.rows.store, batch)
         rows, failure = self.rows.values(batch.keys, ckeys)
         shown = len(rows)

@@ -16,7 +16,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.columnwise import put_values
 from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.dsl.joins.joined_rows import TableRows
-from streamlet.dsl.operators.columns import has_null, not_null, with_gaps
+from streamlet.dsl.operators.columns import collect, has_null, not_null, with_gaps
 from streamlet.dsl.operators.hot_store import note_times
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.serdes import Serde
@@ -41,10 +41,15 @@ class KeepSubscriptions:
     foreign: Serde[Any]
 
     def process(self, batch: Batch) -> Batch:
-        """The subscriptions, unpacked."""
+        """The subscriptions, unpacked; raises ``OperatorFailed`` for one that cannot be read."""
         cache, times = self.store.cache, batch.timestamps
         named = self.foreign.encode_column(batch.keys)
-        found, ckeys, rows = wire_columns.kept(batch.values, named)
+        try:
+            found, ckeys, rows = wire_columns.kept(batch.values, named)
+        except ValueError:
+            good, error = collect(map(wire.subscribed, batch.values), len(batch))
+            done = self.process(batch.slice(0, len(good)))
+            raise OperatorFailed(len(good), done, again=True) from error
         if len(rows) < len(batch):
             times = list(compress(times, not_null(named)))
         if type(cache) is dict:

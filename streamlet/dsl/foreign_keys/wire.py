@@ -184,12 +184,13 @@ def subscription(instruction: int, digest: bytes | None, key: bytes, partition: 
     return _HEADS[instruction] + digest + key + partition
 
 
-def subscribed(raw: bytes) -> RowSubscription:
+def subscribed(raw: bytes | None) -> RowSubscription:
     """Instruction, digest, key and partition of a subscription.
 
     Raises:
         ValueError: another version wrote it, or it is cut off.
     """
+    raw = raw or b""
     if len(raw) < _SHORTEST and (raw[:1] == _HEADS[0][:1] or len(raw) < 2 + INT_BYTES):
         raise ValueError(f"a subscription of a foreign-key join of {len(raw)} bytes is cut off")
     if raw[0] != _VERSION:
@@ -234,12 +235,13 @@ def answers(rows: Iterable[tuple[bytes, bytes]], source: bytes, value: bytes | N
     return [row[DIGEST_BYTES:] + head + row[:DIGEST_BYTES] + sent for _, row in rows]
 
 
-def answered(raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
+def answered(raw: bytes | None) -> tuple[bytes, bytes | None, bytes | None]:
     """Source, digest and value of an answer; the source is empty where an older version wrote it.
 
     Raises:
         ValueError: a version that is not known wrote it, or it is cut off.
     """
+    raw = raw or b""
     head = raw[INT_BYTES] if len(raw) > INT_BYTES else _ANSWER_VERSION
     at, start, end = _SOURCE_START, _SOURCE_END, _USUAL_START
     if head & ~(_NO_DIGEST | _NO_VALUE) == _VERSION:
@@ -257,12 +259,13 @@ def copy_of(partition: bytes, value: bytes | None) -> bytes:
     return partition + (b"\0" if value is None else b"\1" + value)
 
 
-def copied(raw: bytes) -> bytes | None:
+def copied(raw: bytes | None) -> bytes | None:
     """The value of a row that was copied.
 
     Raises:
         ValueError: it is cut off.
     """
+    raw = raw or b""
     if len(raw) <= INT_BYTES:
         raise ValueError(f"a copy of a row of {len(raw)} bytes is cut off")
     return raw[INT_BYTES + 1 :] if raw[INT_BYTES] else None

@@ -11,6 +11,7 @@ from streamlet.app import App
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
+from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.task import Task
 from streamlet.state.backing import Columns
 from streamlet.state.task_state import TaskState
@@ -40,9 +41,11 @@ class ForeignCluster:
     Args:
         app: the application.
         counts: partitions of the topics it reads.
+        policy: what becomes of records that fail.
     """
 
-    def __init__(self, app: App, counts: dict[str, int]) -> None:
+    def __init__(self, app: App, counts: dict[str, int], policy: ErrorPolicy | None = None) -> None:
+        self._policy = policy
         self.topology = app.topology()
         self.counts = self.topology.partition_counts(counts)
         self.logs: dict[TopicPartition, list[Record]] = defaultdict(list)
@@ -145,7 +148,9 @@ class ForeignCluster:
             columns = Columns(store, list(rows), list(rows.values()))
             owned.state.load(columns, TopicPartition(store, owned.id.partition), 0, 0)
         owned.task = Task(
-            owned.id, owned.part, owned.state, owned.positions, partition_counts=self.counts
+            *(owned.id, owned.part, owned.state, owned.positions),
+            policy=self._policy,
+            partition_counts=self.counts,
         )
         owned.epoch += 1
         owned.task.epoch = owned.epoch

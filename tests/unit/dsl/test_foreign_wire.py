@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamlet.app import App
 from streamlet.dsl.foreign_keys import wire, wire_columns
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.topology.edges import edges_of
+from tests.unit.dsl.foreign_tasks import ForeignCluster
 
 PARTITION = wire.partition_bytes(3)
 DIGEST = bytes(range(16))
@@ -71,3 +77,41 @@ def test_subscriptions_of_one_foreign_key_are_answered_as_each_of_them_is(
     rows = [(b"key", digest + PARTITION) for digest in digests]
     each = [wire.answer(PARTITION, source, digest, value) for digest in digests]
     assert wire.answers(rows, source, value) == each
+
+
+FORGED: list[tuple[bytes | None, bytes | None]] = [
+    (key, value)
+    for key in (b"k", None, b"\xff\xfe", b"")
+    for value in (None, b"", b"\xff" * 40, b"text", WHOLE[:-9], b"\0" * 7)
+]
+
+
+@pytest.mark.parametrize("join", ["join", "left_join"])
+def test_messages_that_no_join_sent_are_for_the_error_policy(join: str) -> None:
+    """Others may write to its topics; no such record ends the task or costs it a row."""
+    app = App("a")
+    left = app.table("left", key=str, value=str)
+    right = app.table("right", key=str, value=str)
+    found = getattr(left, join)(right, joined, foreign_key=foreign, value=str, store="found")
+    found.to_stream().to("out")
+    cluster = ForeignCluster(app, {"left": 1, "right": 1}, ErrorPolicy.of("skip"))
+    asked, answered = (edge.topic for edge in edges_of(app.topology()))
+    cluster.write("right", 0, (b"r", b"1", 1))
+    for time, value in enumerate((b"r one", b"r two"), 2):
+        cluster.write("left", 0, (b"k", value, time))
+        cluster.settle()
+        for topic, (key, forged) in itertools.product((asked, answered), FORGED):
+            cluster.write(topic, 0, (key, forged, time))
+        cluster.settle()
+    cluster.write("right", 0, (b"r", b"2", 4))
+    cluster.settle()
+    assert cluster.rows("found") == [("k", "r two 2")]
+    assert cluster.rows(left.store or "") == [("k", "r two")]
+
+
+def joined(one: str, other: str | None) -> str:
+    return f"{one} {other}"
+
+
+def foreign(row: str) -> str:
+    return row[0]
