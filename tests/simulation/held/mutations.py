@@ -30,7 +30,7 @@ RUN = "processing/edges/held_run.py"
 RECORDS = "processing/edges/held_records.py"
 COLUMNS = "processing/edges/held_columns.py"
 KEYS = "processing/edges/writer_keys.py"
-METADATA = "coordinator/commit_metadata.py"
+MARKS = "coordinator/commit_packing.py"
 KINDS: tuple[Callable[[int], Played], ...] = (
     CodeHistory,
     OrderedHistory,
@@ -183,24 +183,24 @@ MUTATIONS = (
         "reader 6",
         "what was applied behind the position is not known after a restart",
         READER,
-        "HeldLine(mark.period, mark=mark)",
-        "HeldLine(mark.period)",
+        "HeldLine.of(mark, ordered=ordered)",
+        "HeldLine(mark.period, ordered=ordered)",
     ),
     Mutation(
         "period-of-what-was-taken",
         "reader 6",
         "a mark has the period of what was taken and not processed",
         READER,
-        "min(first.get(writer, one.period), one.period), one.mark",
-        "one.period, one.mark",
+        "min(left.get(writer, _NOTHING), (one.period, one.accepted + 1))",
+        "(one.period, one.accepted + 1)",
     ),
     Mutation(
         "mark-of-whole-commits",
         "reader 6",
         "what is read again of a commit that was processed in part counts as processed",
-        METADATA,
-        "return self.behind if number == self.number or not self.number else INT64_MAX",
-        "return INT64_MAX",
+        MARKS,
+        "return self.behind if ordered or self.number in (0, number) else 0",
+        "return INT64_MAX if self.number in (0, number) else 0",
     ),
     Mutation(
         "read-again-without-the-first",
