@@ -153,7 +153,7 @@ def _warm(facts: Facts) -> Iterator[Violation]:
 
 
 def _learners_can(facts: Facts) -> Iterator[Violation]:
-    """Check U6 of members: those that cannot learn are not told to."""
+    """Check U6 of members: a member that cannot learn is given nothing to learn."""
     for member, part in facts.parts():
         wrong = tuple(sorted({*part.learner, *part.pending, *part.awaited}))
         if not facts.state(member).learners and wrong:
