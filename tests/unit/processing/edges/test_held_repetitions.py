@@ -5,11 +5,33 @@ from __future__ import annotations
 import pytest
 
 from streamlet.processing.edges import held_run
+from streamlet.processing.edges.held_writer import HeldWriter
 from streamlet.processing.edges.writer_keys import WriterKeys
 from streamlet.types import TaskId
 from tests.unit.processing.edges.held_edges import Edges, Reading
 
 A, B = TaskId(0, 0), TaskId(0, 1)
+#: Where the record of ``processed_once`` is, behind the marker of its period.
+RECORD = 1
+
+
+def processed_once(*, ordered: bool) -> tuple[Edges, HeldWriter, Reading]:
+    """An edge with one record, whose commit was told, and which its reader has committed."""
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges, ordered=ordered)
+    edges.write(writer, b"one")
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"one"]
+    assert reading.commit() == len(edges.logs[0])
+    return edges, writer, reading
+
+
+def write_second(edges: Edges, writer: HeldWriter) -> None:
+    """Write another record, whose commit is told."""
+    edges.write(writer, b"two")
+    edges.commit(writer, 2)
+    edges.tell(writer, at_once=True)
 
 
 @pytest.mark.parametrize("most", [1, 2, 1_000])
@@ -28,19 +50,11 @@ def test_a_delivery_that_came_twice_counts_once(most: int) -> None:
 @pytest.mark.parametrize("ordered", [False, True])
 def test_a_delivery_that_comes_behind_the_end_of_its_commit_does_not_count(ordered: bool) -> None:
     """A reader that begins behind that end has not read what told it."""
-    edges = Edges()
-    writer, reading = edges.writer(), Reading(edges, ordered=ordered)
-    edges.write(writer, b"one")
-    late = edges.logs[0][-1]
-    edges.commit(writer, 1)
-    edges.tell(writer, at_once=True)
-    assert reading.read() == [b"one"]
-    assert reading.commit() == len(edges.logs[0])
+    edges, writer, reading = processed_once(ordered=ordered)
+    late = edges.logs[0][RECORD]
     reading.begin()
     edges.logs[0].append(late)
-    edges.write(writer, b"two")
-    edges.commit(writer, 2)
-    edges.tell(writer, at_once=True)
+    write_second(edges, writer)
     assert reading.read() == [b"two"]
 
 
@@ -158,22 +172,13 @@ def test_what_was_processed_is_known_where_a_commit_is_read_again_in_part() -> N
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_a_reader_that_learned_nothing_forgets_no_commit_that_was_over(ordered: bool) -> None:
-    edges = Edges()
-    writer, reading = edges.writer(), Reading(edges, ordered=ordered)
-    edges.write(writer, b"one")
-    late = edges.logs[0][-1]
-    edges.commit(writer, 1)
-    edges.tell(writer, at_once=True)
-    assert reading.read() == [b"one"]
-    reading.commit()
-    edges.logs[0].append(late)
+    edges, writer, reading = processed_once(ordered=ordered)
+    edges.logs[0].append(edges.logs[0][RECORD])
     reading.use(WriterKeys())
     reading.begin()
     assert reading.read() == []
     reading.commit()
     reading.use(edges.keys)
     reading.begin()
-    edges.write(writer, b"two")
-    edges.commit(writer, 2)
-    edges.tell(writer, at_once=True)
+    write_second(edges, writer)
     assert reading.read() == [b"two"]
