@@ -104,8 +104,7 @@ class Deletion:
             KeyboardInterrupt: stopped before anything was changed.
         """
         cluster, removal = self.cluster, TopicRemoval(self.cluster, self.progress, UNFINISHED)
-        what = f"deletion of {cluster.name}"
-        with command_lock(cluster.control, cluster.clock, what, cluster.stopped):
+        with command_lock(cluster, f"deletion of {cluster.name}"):
             plan = self._begin(removal)
             self._delete_group()
         cluster.clients.close_control()  # its producer would make the topic again

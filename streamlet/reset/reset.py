@@ -147,10 +147,7 @@ class Reset:
             self._finish(plan, positions, tuple(filled), types)
 
     def _command_lock(self) -> AbstractContextManager[None]:
-        cluster = self.cluster
-        return command_lock(
-            cluster.control, cluster.clock, f"reset of {self._name}", cluster.stopped
-        )
+        return command_lock(self.cluster, f"reset of {self._name}")
 
     def _emptied(self) -> ResetPlan:
         """Make the internal topics again, empty, in our turn."""

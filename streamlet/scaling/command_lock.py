@@ -7,11 +7,11 @@ must be held shortly: the operator is asked before.
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from streamlet.admin.window import GroupWindow
 from streamlet.clock import Clock
 from streamlet.control.records import place_of
 from streamlet.control.topic import ControlTopic
@@ -35,9 +35,7 @@ _FOLLOW_MS = 100
 
 
 @contextmanager
-def command_lock(
-    control: ControlTopic, clock: Clock, what: str, stopped: threading.Event
-) -> Iterator[None]:
+def command_lock(window: GroupWindow, what: str) -> Iterator[None]:
     """Run the block while no other command changes marks; the topic is read when it begins.
 
     What the block queued and could not deliver is not delivered any more when it has ended.
@@ -47,6 +45,7 @@ def command_lock(
         BrokerError: the control topic cannot be read.
         DeliveryError: it cannot be written.
     """
+    control, clock = window.control, window.clock
     ours = Command(uuid.uuid4().hex, what, clock.wall_ms())
     try:
         control.write(ours)
@@ -59,7 +58,7 @@ def command_lock(
         ) from error
     try:
         control.read()
-        _wait(control, clock, ours, stopped)
+        _wait(window, ours)
         yield
     except DeliveryError as error:
         control.forget_unwritten()  # we are about to say that it was not delivered
@@ -82,11 +81,12 @@ def _give_back(control: ControlTopic, ours: Command) -> None:
         log.warning("other commands wait for %d s: %s", DEAD_MS // 1000, error)
 
 
-def _wait(control: ControlTopic, clock: Clock, ours: Command, stopped: threading.Event) -> None:
+def _wait(window: GroupWindow, ours: Command) -> None:
+    control, clock = window.control, window.clock
     since_ms = clock.now_ms()
     seen: dict[str, int] = {}
     while (first := _first(control, clock, ours, seen)) != ours:
-        if stopped.is_set() or clock.now_ms() - since_ms > PATIENCE_MS:
+        if window.stopped.is_set() or clock.now_ms() - since_ms > PATIENCE_MS:
             raise RefusedError(
                 f"another command is running: {first.what}; try again when it has ended"
             )

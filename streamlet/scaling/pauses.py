@@ -56,9 +56,7 @@ class PauseCommand:
         """
         cluster = self.cluster
         check_known(cluster, cluster.admin.topics())
-        with command_lock(
-            cluster.control, cluster.clock, f"pause of {cluster.name}", cluster.stopped
-        ):
+        with command_lock(cluster, f"pause of {cluster.name}"):
             view = cluster.control.view
             wanted = PauseMark(self._what(view), cluster.clock.wall_ms(), by)
             if wanted.what in view.pauses or ALL in view.pauses:
@@ -78,9 +76,7 @@ class PauseCommand:
         """
         cluster = self.cluster
         check_known(cluster, cluster.admin.topics())
-        with command_lock(
-            cluster.control, cluster.clock, f"resume of {cluster.name}", cluster.stopped
-        ):
+        with command_lock(cluster, f"resume of {cluster.name}"):
             view = cluster.control.view
             what = self._what(view)
             if what != ALL and ALL in view.pauses:

@@ -129,7 +129,7 @@ class ScaleDown:
             return plan
         if cluster.stopped.is_set():
             raise RefusedError("stopped before an instance was marked")
-        with command_lock(cluster.control, cluster.clock, "scale-down", cluster.stopped):
+        with command_lock(cluster, "scale-down"):
             current = running(cluster)
             now = self._plan(current)
             fresh = {one.key for one in now.leaving} - current.marks.keys()
@@ -214,7 +214,7 @@ def cancel(
     """
     # Before anything is written: a broker may make a topic for whatever name is written to.
     find(running(cluster).instances, names)
-    with command_lock(cluster.control, cluster.clock, "cancelling a scale-down", cluster.stopped):
+    with command_lock(cluster, "cancelling a scale-down"):
         current = running(cluster)
         meant = find(current.instances, names) if names else current.instances
         back = tuple(one for one in meant if one.key in current.marks)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from typing import Any, cast
 
 import pytest
 
+from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
 from streamlet.bounded import TIME_MAX
 from streamlet.clock import ManualClock
 from streamlet.control.records import place_of
@@ -35,6 +37,14 @@ def topic(log: MemoryLog, clock: ManualClock) -> ControlTopic:
     return ControlTopic("flights", MemorySource(log), MemorySink(log), MemoryAdmin(log), clock)
 
 
+def window(
+    control: ControlTopic, clock: ManualClock, stopped: threading.Event | None = None
+) -> GroupWindow:
+    """The application as a command sees it that needs only the control topic."""
+    clients = WindowClients(cast(Any, None), cast(Any, None), lambda: control)
+    return GroupWindow(ApplicationInfo("flights"), clients, stopped or threading.Event(), clock)
+
+
 def commands(log: MemoryLog) -> list[str]:
     """What commands there are, for people, as another reader sees it."""
     view = topic(log, ManualClock()).read()
@@ -43,7 +53,7 @@ def commands(log: MemoryLog) -> list[str]:
 
 def test_a_turn_is_announced_and_taken_back(log: MemoryLog) -> None:
     clock = Clocked()
-    with command_lock(topic(log, clock), clock, "scale-down", threading.Event()):
+    with command_lock(window(topic(log, clock), clock), "scale-down"):
         assert commands(log) == ["scale-down"]
     assert commands(log) == []
 
@@ -52,7 +62,7 @@ def test_it_is_taken_back_also_when_the_command_fails(log: MemoryLog) -> None:
     clock = Clocked()
     with (
         pytest.raises(RefusedError),
-        command_lock(topic(log, clock), clock, "scale-down", threading.Event()),
+        command_lock(window(topic(log, clock), clock), "scale-down"),
     ):
         raise RefusedError("no")
     assert commands(log) == []
@@ -60,12 +70,12 @@ def test_it_is_taken_back_also_when_the_command_fails(log: MemoryLog) -> None:
 
 def test_who_comes_second_is_told_of_the_first(log: MemoryLog) -> None:
     clock = ManualClock()
-    with command_lock(topic(log, clock), clock, "scale-down on h7", threading.Event()):
+    with command_lock(window(topic(log, clock), clock), "scale-down on h7"):
         told_to_stop = threading.Event()
         told_to_stop.set()
         with (
             pytest.raises(RefusedError, match="another command is running: scale-down on h7"),
-            command_lock(topic(log, clock), clock, "replace", told_to_stop),
+            command_lock(window(topic(log, clock), clock, told_to_stop), "replace"),
         ):
             pytest.fail("two at once")
         assert commands(log) == ["scale-down on h7"]
@@ -73,12 +83,12 @@ def test_who_comes_second_is_told_of_the_first(log: MemoryLog) -> None:
 
 def test_who_comes_second_gets_its_turn_after_the_first(log: MemoryLog) -> None:
     clock = ManualClock()
-    first = command_lock(topic(log, clock), clock, "scale-down", threading.Event())
+    first = command_lock(window(topic(log, clock), clock), "scale-down")
     first.__enter__()
     order: list[str] = []
 
     def second() -> None:
-        with command_lock(topic(log, clock), clock, "replace", threading.Event()):
+        with command_lock(window(topic(log, clock), clock), "replace"):
             order.append("second")
 
     thread = threading.Thread(target=second)
@@ -97,7 +107,7 @@ def test_a_command_that_died_in_its_turn_is_passed_over(log: MemoryLog) -> None:
     other = topic(log, clock)
     other.write(dead)
     other.flush()
-    with command_lock(topic(log, clock), clock, "replace", threading.Event()):
+    with command_lock(window(topic(log, clock), clock), "replace"):
         pass
     assert commands(log) == []
     assert place_of(dead) == (Command, "dead")
@@ -108,7 +118,7 @@ def test_a_command_of_a_host_whose_clock_is_ahead_blocks_no_others_for_ever(log:
     other = topic(log, clock)
     other.write(Command("ahead", "scale-down", TIME_MAX))
     other.flush()
-    with command_lock(topic(log, clock), clock, "replace", threading.Event()):
+    with command_lock(window(topic(log, clock), clock), "replace"):
         assert commands(log) == ["replace"]
     assert clock.now_ms() > DEAD_MS
 
@@ -130,7 +140,7 @@ def test_what_could_not_be_delivered_in_a_turn_is_not_delivered_after_it(log: Me
     deliver = sink.flush
 
     def marking() -> None:
-        with command_lock(control, clock, "scale-down", threading.Event()):
+        with command_lock(window(control, clock), "scale-down"):
             control.write(Mark("h1", 1))
             sink.flush = flush  # type: ignore[method-assign]
             control.flush()
@@ -145,7 +155,7 @@ def test_what_was_done_in_a_turn_stands_though_its_end_cannot_be_told(
     log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     control, sink, clock = opened(log)
-    with command_lock(control, clock, "scale-down", threading.Event()):
+    with command_lock(window(control, clock), "scale-down"):
         control.write(Mark("h1", 1))
         control.flush()
         sink.fail("the broker is away")
