@@ -34,14 +34,14 @@ _DIGITS = 20
 _INDEX_MAX = (1 << 20) - 1
 _INCARNATION_MAX = (1 << 32) - 1
 #: An origin is none so many offsets of its input behind the one before it, or from the start.
-_FARTHEST = 1 << 32
-_HIGHEST = 1 << 43
+FARTHEST = 1 << 32
+HIGHEST = 1 << 43
 #: Input records between two origins from which on a step is remembered as a leap; how many are.
-_LEAP = 256
-_MOST_LEAPS = 4
+LEAP = 256
+MOST_LEAPS = 4
 #: Incarnations of positions that are set back by themselves, s since the epoch: 2014 to 2038. Any
 #: other is believed to end an earlier one with its second record only.
-_TIMES = range(1_400_000_000, 1 << 31)
+INCARNATION_TIMES = range(1_400_000_000, 1 << 31)
 _Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 _Place: TypeAlias = tuple[int, int]
 
@@ -183,7 +183,7 @@ class _ReadPartition:
             self.leaps.pop(key, None)
         if high is not None and place <= high:
             return self._leapt_over(key, place, origin.previous)
-        if origin.offset > (_HIGHEST if high is None else high[0] + _FARTHEST):
+        if origin.offset > (HIGHEST if high is None else high[0] + FARTHEST):
             return True  # no record has that origin: it counts as one without
         behind_gap = origin.previous is not None and (high is None or origin.previous > high)
         if behind_gap and not (self.open if high is None else key in self.loose):
@@ -200,15 +200,15 @@ class _ReadPartition:
         return (
             known is not None
             and known[0] < origin.incarnation
-            and origin.incarnation not in _TIMES
+            and origin.incarnation not in INCARNATION_TIMES
             and (young is None or young[0] != origin.incarnation)
         )
 
     def _leap(self, key: str, high: _Place, place: _Place) -> None:
-        if place[0] - high[0] > _LEAP:
+        if place[0] - high[0] > LEAP:
             leaps = self.leaps.setdefault(key, [])
             leaps.append((high, place))
-            del leaps[:-_MOST_LEAPS]
+            del leaps[:-MOST_LEAPS]
 
     def _leapt_over(self, key: str, place: _Place, previous: _Place | None) -> bool:
         """True for a record in a leap that follows on what was met before it: that was forged."""

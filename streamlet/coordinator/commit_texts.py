@@ -14,6 +14,7 @@ from streamlet.coordinator.commit_metadata import (
     Rebuilt,
     with_note,
 )
+from streamlet.coordinator.metadata_fields import KEY_BYTES
 from streamlet.kafka.ports import Admin
 from streamlet.types import StateNumber, TopicPartition
 
@@ -27,8 +28,6 @@ _MOST_PARTITION = 99_999
 _MOST_INT32 = (1 << 31) - 1
 #: Characters of the longest member id: a host's name, numbers and a UUID.
 _MEMBER_ID = 104
-#: Bytes of the key of a task (``edges.held_records``).
-_KEY_BYTES = 12
 #: Characters of the id of a topic.
 _TOPIC_ID = 22
 
@@ -116,7 +115,7 @@ def longest_text(
         release_to=member_id,
         rebuilt=Rebuilt(_MOST_INT32, whole=False, starts=ends),
         born=_MOST_INT32 if signs else 0,
-        key=bytes(_KEY_BYTES if signs else 0),
+        key=bytes(KEY_BYTES if signs else 0),
         transaction=True,
         origins=frozenset(range(between)),
         note=InputNote(

@@ -9,6 +9,8 @@ from streamlet.bounded import TASK_NUMBER_MAX, whole
 from streamlet.types import TopicPartition
 from streamlet.user_code import shown
 
+#: Bytes of the key of a task.
+KEY_BYTES = 12
 #: Characters of a key at most.
 KEY_CHARS = 80
 

@@ -10,23 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from streamlet import origins
 from streamlet.coordinator.commit_metadata import InputNote
+from streamlet.origins import INCARNATION_TIMES, MOST_LEAPS
 from streamlet.processing.edges.records import INDEX_BITS
 from streamlet.topology.edges import MOST_SOURCES
 
 #: A step of more than so many input records is remembered as a leap, ...
-LEAP = 256 << INDEX_BITS
+LEAP = origins.LEAP << INDEX_BITS
 #: ... of more than so many also in commits: most edges have none.
 LONG_LEAP = (1 << 16) << INDEX_BITS
-#: The latest leaps of an edge that are remembered.
-MOST_LEAPS = 4
 #: A step of more than so many input records is none that an input topic allows for.
-FARTHEST = (1 << 32) << INDEX_BITS
+FARTHEST = origins.FARTHEST << INDEX_BITS
 #: The highest origin that an edge may begin with.
-HIGHEST = (1 << 43) << INDEX_BITS
-#: Seconds since the epoch, 2014 to 2038: incarnations that positions set back by themselves have.
-#: Any other is believed to end earlier ones with its second record only.
-_TIMES = range(1_400_000_000, 1 << 31)
+HIGHEST = origins.HIGHEST << INDEX_BITS
 
 
 class Applied:
@@ -117,7 +114,7 @@ class Applied:
         for one in [one for one in earlier if one in self._young]:
             self._forget(one)
             earlier.remove(one)
-        if earlier and edge & 0xFFFFFFFF not in _TIMES:
+        if earlier and edge & 0xFFFFFFFF not in INCARNATION_TIMES:
             self._young.add(edge)
         elif earlier:
             self._forget_earlier(edge)

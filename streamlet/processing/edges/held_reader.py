@@ -29,6 +29,7 @@ from streamlet.processing.edges.held_line import HeldLine
 from streamlet.processing.edges.held_records import (
     HEAD_BYTES,
     MARK,
+    NO_BASE,
     Head,
     read_base,
     read_head,
@@ -46,7 +47,6 @@ _ALWAYS = 1 << 62
 #: All prefixes of repartition topics begin with this.
 _ANY_MARK = MARK[:7]
 _FIRST_OF = itemgetter(0)
-_NO_BASE = (0, 0)
 #: Higher than each period and commit.
 _NOTHING = (_ALWAYS << 2, 0)
 
@@ -296,7 +296,7 @@ class HeldReader:
         held = HeldRun.of(head, raw, run, now_ms, alone=self._ordered)
         if self._ordered:
             self._ordering.append(held)
-        self._word(_Word(head, _NO_BASE, data, offset, now_ms, held))
+        self._word(_Word(head, NO_BASE, data, offset, now_ms, held))
 
     def _word(self, word: _Word) -> None:
         if not self._decide(word):

@@ -55,9 +55,8 @@ _FREE_BITS = 64 - _NUMBER_BITS
 _TASK = (1 << _TASK_BITS) - 1
 _SIGNED = struct.Struct("<QQQQQ")
 _SIGNATURE_BITS = 64 - _WRITER_BITS + _FREE_BITS
-#: Bytes of a key.
-KEY_BYTES = 12
-_NO_BASE = (0, 0)
+#: The base of a head that is no marker.
+NO_BASE = (0, 0)
 
 
 @attrs.frozen
@@ -72,7 +71,7 @@ class Head:
     flags: int
     signature: int
 
-    def is_signed_with(self, key: bytes, base: tuple[int, int] = _NO_BASE) -> bool:
+    def is_signed_with(self, key: bytes, base: tuple[int, int] = NO_BASE) -> bool:
         """True if who wrote this head, and this base of a marker, had the key."""
         last = self.number << _FLAG_BITS | self.flags
         return self.signature == _signature(key, self.writer, self.period, last, base)
@@ -110,7 +109,7 @@ def pack_head(
     flags: int = 0,
     *,
     key: bytes = b"",
-    base: tuple[int, int] = _NO_BASE,
+    base: tuple[int, int] = NO_BASE,
 ) -> bytes:
     """A head, signed; ``base`` of a marker."""
     last = number << _FLAG_BITS | flags

@@ -9,7 +9,7 @@ from secrets import token_bytes
 import attrs
 
 from streamlet.coordinator.commit_metadata import CommitMetadata
-from streamlet.processing.edges.held_records import KEY_BYTES
+from streamlet.coordinator.metadata_fields import KEY_BYTES
 from streamlet.processing.edges.held_writer import Period
 from streamlet.state.log_numbers import number_of
 from streamlet.types import NO_STATE, StateNumber, TaskId
