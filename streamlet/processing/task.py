@@ -78,7 +78,8 @@ class Task:
         epoch: int = 0,
     ) -> None:
         self.task, self.application, self.epoch = task, subtopology.application, epoch
-        self.has_headers, self.state = has_headers, state
+        self.state: TaskState = state
+        self.has_headers = has_headers
         self.subtopology = subtopology = RowNotes(state).hooked(subtopology)
         self._global_stores, self._in_parts = global_stores or {}, in_parts
         self.counters: RecordCounters = RecordCounters()
