@@ -14,7 +14,8 @@ from streamlet.coordinator.messages import Committed
 from streamlet.dsl.windowing.windows import Windows
 from streamlet.errors import ChangelogLostError, PositionsMismatchError
 from streamlet.tasks.commit_delivery import STARTS_MS
-from tests.unit.tasks.expiring import Copy, PurgedWorld, PurgingOwner, hosts_of
+from tests.unit.tasks.compared import PurgingOwner, hosts_of
+from tests.unit.tasks.expiring import Copy, WindowWorld
 from tests.unit.tasks.owners import CHANGELOG
 
 KINDS: dict[str, tuple[Windows, str]] = {
@@ -35,7 +36,7 @@ def test_whoever_reads_a_purged_changelog_has_exactly_the_committed_state(
     """Owners that crash on old and new disks, copies that lag, zombies that write and purge."""
     rnd, seen = random.Random(seed), Counter[str]()
     windows, emit = KINDS[kind]
-    world = PurgedWorld(tmp_path, rnd, windows=windows, emit=emit)
+    world = WindowWorld(root=tmp_path, rnd=rnd, windows=windows, emit=emit)
     host = hosts_of(world, rnd)
     copy: Copy | None = None
     for _ in range(20):
@@ -70,7 +71,7 @@ def test_a_session_that_closes_next_is_there_on_any_host(tmp_path: Path) -> None
     """It has expired, with its whole row, by the latest end that was put; its result is unsent."""
     gap, grace = 8, 30
     sessions = sl.session(f"{gap} ms", grace=f"{grace} ms")
-    world = PurgedWorld(tmp_path, random.Random(1), windows=sessions, emit="final")
+    world = WindowWorld(root=tmp_path, rnd=random.Random(1), windows=sessions, emit="final")
     end = 30 * sessions.bucket_ms - 1
     for time in (end, end + gap + grace):
         world.produce_at("a", time)
@@ -88,9 +89,9 @@ def test_a_session_that_closes_next_is_there_on_any_host(tmp_path: Path) -> None
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> PurgedWorld:
+def world(tmp_path: Path) -> WindowWorld:
     """A changelog that was purged up to where the last commit says; host ``a`` is as of that."""
-    world = PurgedWorld(tmp_path, random.Random(5), windows=sl.tumbling("20 ms"))
+    world = WindowWorld(root=tmp_path, rnd=random.Random(5), windows=sl.tumbling("20 ms"))
     owner = PurgingOwner(world, host=tmp_path / "a")
     for _ in range(12):
         world.produce(6)
@@ -103,13 +104,13 @@ def world(tmp_path: Path) -> PurgedWorld:
     return world
 
 
-def begun(world: PurgedWorld, host: str, policy: str = "fail") -> PurgingOwner:
+def begun(world: WindowWorld, host: str, policy: str = "fail") -> PurgingOwner:
     owner = PurgingOwner(world, policy, world.root / host)
     owner.check()
     return owner
 
 
-def test_the_log_is_as_long_as_its_windows_are_kept(world: PurgedWorld) -> None:
+def test_the_log_is_as_long_as_its_windows_are_kept(world: WindowWorld) -> None:
     owner = begun(world, "a")
     longest = 0
     for _ in range(30):
@@ -123,7 +124,7 @@ def test_the_log_is_as_long_as_its_windows_are_kept(world: PurgedWorld) -> None:
     owner.die()
 
 
-def test_the_owner_does_not_take_what_it_cut_off_for_lost(world: PurgedWorld) -> None:
+def test_the_owner_does_not_take_what_it_cut_off_for_lost(world: WindowWorld) -> None:
     """And what more is missing it does."""
     owner = begun(world, "a")
     list(owner.steps())
@@ -140,14 +141,14 @@ def test_the_owner_does_not_take_what_it_cut_off_for_lost(world: PurgedWorld) ->
     owner.active.opened.close()
 
 
-def test_more_missing_than_the_commit_says_is_a_loss(world: PurgedWorld) -> None:
+def test_more_missing_than_the_commit_says_is_a_loss(world: WindowWorld) -> None:
     world.log.raise_start(CHANGELOG, world.whole_from()[CHANGELOG] + 1)
     with pytest.raises(PositionsMismatchError, match="its records before that are gone"):
         PurgingOwner(world, host=world.root / "b")
     begun(world, "a").die()  # its state is that of the commit: it fills the changelog again
 
 
-def test_a_version_that_never_cuts_off_reads_on_and_keeps_the_start(world: PurgedWorld) -> None:
+def test_a_version_that_never_cuts_off_reads_on_and_keeps_the_start(world: WindowWorld) -> None:
     """Its commits tell what those before them told: readers of any version go by that."""
     metadata = CommitMetadata.read(world.committed.metadata)
     assert metadata is not None
@@ -161,7 +162,7 @@ def test_a_version_that_never_cuts_off_reads_on_and_keeps_the_start(world: Purge
 
 @pytest.mark.parametrize("host", ["a", "b"])
 def test_lost_positions_are_found_in_a_changelog_that_was_cut_off(
-    world: PurgedWorld, host: str
+    world: WindowWorld, host: str
 ) -> None:
     """The newest commit entry tells from where on the changelog holds its state."""
     before, world.committed = world.committed, Committed(-1, "")
@@ -179,7 +180,7 @@ def test_lost_positions_are_found_in_a_changelog_that_was_cut_off(
     begun(world, "c").die()
 
 
-def test_lost_positions_are_not_found_where_more_was_cut_off(world: PurgedWorld) -> None:
+def test_lost_positions_are_not_found_where_more_was_cut_off(world: WindowWorld) -> None:
     world.log.raise_start(CHANGELOG, world.whole_from()[CHANGELOG] + 1)
     world.committed = Committed(-1, "")
     with pytest.raises(PositionsMismatchError, match="To continue is not possible"):
@@ -189,7 +190,7 @@ def test_lost_positions_are_not_found_where_more_was_cut_off(world: PurgedWorld)
 @pytest.mark.parametrize("reading", [False, True])
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_copy_that_is_late_goes_on_where_the_owner_cut_the_changelog_off(
-    world: PurgedWorld, caplog: pytest.LogCaptureFixture, reading: bool, lost: bool
+    world: WindowWorld, caplog: pytest.LogCaptureFixture, reading: bool, lost: bool
 ) -> None:
     """Where records are gone of which no commit says so it starts over."""
     copy = Copy(world, world.root / "copy")
@@ -217,7 +218,7 @@ def test_a_copy_that_is_late_goes_on_where_the_owner_cut_the_changelog_off(
     owner.die()
 
 
-def test_a_changelog_that_is_filled_again_begins_a_new_index(world: PurgedWorld) -> None:
+def test_a_changelog_that_is_filled_again_begins_a_new_index(world: WindowWorld) -> None:
     """The offsets noted of the old one mean other records now."""
     world.log.lose_tail(CHANGELOG, world.log.start(CHANGELOG) + 1)
     owner = begun(world, "a")
