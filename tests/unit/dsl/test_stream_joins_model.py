@@ -16,17 +16,12 @@ from streamlet.app import App
 from streamlet.dsl.joins import sides as join_sides
 from streamlet.dsl.joins import unmatched
 from streamlet.dsl.joins.windows import JoinWindows
-from streamlet.kafka.ports import PartitionBatch
-from streamlet.processing.task import Task
-from streamlet.serdes import serde
 from streamlet.state import join_store
-from streamlet.state.task_state import TaskState
-from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.shares import share_of
+from tests.unit.dsl.joined_tasks import JoinTask, Record
 
 #: Key, value, time of a result.
 Result = tuple[str | None, str, int]
-Record = tuple[str | None, str | None, int]
 
 WINDOWS = [
     JoinWindows(50, 50, 0),
@@ -43,8 +38,8 @@ def pair(left: Any, right: Any) -> str:
     return f"{left}|{right}"
 
 
-class JoinTask:
-    """One task with a join of the topics ``left`` and ``right``, or of ``left`` with itself."""
+class StreamJoin(JoinTask):
+    """A join of the topics ``left`` and ``right``, or of ``left`` with itself."""
 
     def __init__(
         self, kind: str, windows: JoinWindows, folder: Path, itself: bool, optimization: str
@@ -54,37 +49,10 @@ class JoinTask:
         right = left if itself else app.stream("right", key=str, value=str)
         join = getattr(left, kind)
         join(right, pair, within=windows, value=str, store="j").to("out")
-        (self.part,) = app.topology().subtopologies
-        self.folder, self.offsets = folder, {topic: 0 for topic in self.part.input_topics}
-        self.commits = 0
-        self.open()
-
-    def open(self) -> None:
-        self.state = TaskState.open(self.folder, self.part.stores, 1)
-        begin = {TopicPartition(topic, 0): at for topic, at in self.offsets.items()}
-        self.task = Task(TaskId(0, 0), self.part, self.state, begin)
-
-    def restart(self) -> None:
-        self.state.close()
-        self.open()
-
-    def commit(self) -> None:
-        self.task.settle()
-        self.commits += 1
-        self.state.write(self.state.drain(), StateNumber(1, self.commits), {})
+        super().__init__(app, folder)
 
     def send(self, topic: str, records: Sequence[Record]) -> list[Result]:
-        encode = serde(str).encode
-        keys = [None if key is None else encode(key) for key, _, _ in records]
-        values = [None if value is None else encode(value) for _, value, _ in records]
-        times = [time for _, _, time in records]
-        offsets = range(self.offsets[topic], self.offsets[topic] + len(records))
-        self.offsets[topic] += len(records)
-        outputs = self.task.process(PartitionBatch(topic, 0, offsets, keys, values, times, None))
-        while self.task.under_way:
-            outputs += self.task.resume(0)
-        for store in self.state.stores.values():
-            store.commits.check_invariants()
+        outputs = self.outputs(topic, records)
         (sink,) = self.part.sinks
         return [
             (None if key is None else sink.key.decode(key), sink.value.decode(value), time)
@@ -207,7 +175,7 @@ def compare(kind: str, history: list[Any], windows: JoinWindows) -> None:
         kind = "outer_join"
     model, time, number = Model(kind, windows), 3_072, 0  # where a bucket begins
     with tempfile.TemporaryDirectory() as folder:
-        task = JoinTask(kind, windows, Path(folder), itself, optimization)
+        task = StreamJoin(kind, windows, Path(folder), itself, optimization)
         for topic, steps_of_batch, then in history:
             topic = "left" if itself else topic
             batch: list[Record] = []

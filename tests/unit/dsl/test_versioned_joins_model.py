@@ -16,18 +16,13 @@ from hypothesis import strategies as st
 import streamlet as sl
 from streamlet.app import App
 from streamlet.dsl.joins import with_grace
-from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.policy import ErrorPolicy
-from streamlet.processing.task import Task
-from streamlet.serdes import serde
 from streamlet.state import ordered_rows, versioned_store
-from streamlet.state.task_state import TaskState
-from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.shares import share_of
+from tests.unit.dsl.joined_tasks import JoinTask, Record
 
 #: Key, value, time, headers of a result.
 Result = tuple[str | None, str, int, Any]
-Record = tuple[str | None, str | None, int]
 HISTORY = 100
 
 
@@ -37,8 +32,8 @@ def pair(left: str, right: str | None) -> str:
     return f"{left}|{right}"
 
 
-class JoinTask:
-    """One task with a join of the stream ``left`` with the versioned table ``right``."""
+class VersionedJoin(JoinTask):
+    """A join of the stream ``left`` with the versioned table ``right``."""
 
     def __init__(self, kind: str, grace: int | None, folder: Path | None) -> None:
         app = App("a")
@@ -47,42 +42,13 @@ class JoinTask:
         ).filter(lambda key, value: not value.startswith("n"))
         left = app.stream("left", key=str, value=str)
         getattr(left, kind)(table, pair, grace=grace, value=str).to("out")
-        (self.part,) = app.topology().subtopologies
-        self.folder, self.offsets = folder, {topic: 0 for topic in self.part.input_topics}
-        self.commits = 0
-        self.open()
-
-    def open(self) -> None:
-        self.state = TaskState.open(self.folder, self.part.stores, 1)
-        begin = {TopicPartition(topic, 0): at for topic, at in self.offsets.items()}
-        policy = ErrorPolicy.of("skip")
-        self.task = Task(TaskId(0, 0), self.part, self.state, begin, policy=policy)
-
-    def restart(self) -> None:
-        self.state.close()
-        self.open()
-
-    def commit(self) -> None:
-        self.task.settle()
-        self.commits += 1
-        self.state.write(self.state.drain(), StateNumber(1, self.commits), {})
+        super().__init__(app, folder, ErrorPolicy.of("skip"))
 
     def send(self, topic: str, records: Sequence[Record]) -> list[Result]:
-        encode = serde(str).encode
-        keys = [None if key is None else encode(key) for key, _, _ in records]
-        values = [None if value is None else encode(value) for _, value, _ in records]
-        headers = [None if value is None else [("h", encode(value))] for _, value, _ in records]
-        offsets = range(self.offsets[topic], self.offsets[topic] + len(records))
-        self.offsets[topic] += len(records)
-        columns = keys, values, [time for _, _, time in records], headers
-        outputs = self.task.process(PartitionBatch(topic, 0, offsets, *columns))
-        while self.task.under_way:
-            outputs += self.task.resume(0)
-        for store in self.state.stores.values():
-            store.commits.check_invariants()
+        headers = [None if value is None else [("h", value.encode())] for _, value, _ in records]
         return [
             (None if key is None else key.decode(), (value or b"").decode(), time, headers[0][1])
-            for output in outputs
+            for output in self.outputs(topic, records, headers)
             for key, value, time, headers in zip(
                 output.keys, output.values, output.timestamps, output.headers or [], strict=True
             )
@@ -174,7 +140,7 @@ def test_a_join_does_what_kafka_streams_does(
         patch.object(versioned_store, "ROW_VERSIONS", 2),
     ):
         restarts = any(then == "restart" for _, _, then in history)
-        task = JoinTask(kind, grace, Path(folder) if restarts else None)
+        task = VersionedJoin(kind, grace, Path(folder) if restarts else None)
         if bounded:
             for store in task.state.stores.values():
                 store.commits.check_entries(10_000)

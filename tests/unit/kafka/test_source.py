@@ -173,14 +173,14 @@ def test_the_first_record_may_be_awaited_longer_than_the_others(
     assert cast(Waiting, source._consumer).asked == asked
 
 
-class Lonely:
-    """Stands for a client whose brokers may be gone; all of them are noted."""
+class Lonely(Reading):
+    """A client whose brokers may be gone; all of them are noted."""
 
     made: ClassVar[list[Lonely]] = []
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self.away, self.asked = False, 0
-        self.offsets: dict[str, int] = {}
+        super().__init__(config)
+        self.asked = 0
         self.read: dict[str, int] = {}
         self.paused: list[str] = []
         self.messages: list[Message] = []
@@ -189,15 +189,7 @@ class Lonely:
 
     def list_topics(self, topic: str, timeout: float) -> None:
         self.asked += 1
-        if self.away:
-            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "away"))
-
-    def incremental_assign(self, partitions: list[Any]) -> None:
-        self.offsets |= {one.topic: one.offset for one in partitions}
-
-    def incremental_unassign(self, partitions: list[Any]) -> None:
-        for one in partitions:
-            del self.offsets[one.topic]
+        super().list_topics(topic, timeout)
 
     def pause(self, partitions: list[Any]) -> None:
         self.paused += [one.topic for one in partitions]
