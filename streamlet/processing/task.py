@@ -340,8 +340,7 @@ class Task:
         return due is not None and self.wall_ms() >= due
 
     def _begin_without_record(self, step: Callable[[Batch], Iterator[None]]) -> None:
-        where = min(self.positions)
-        position = self.positions[where]
+        where, position = min(self.positions.items())
         at = Batch(*where, [max(0, position - 1)], [None], [None], [self.stream_time])
         self._stream_times.begin(at, self.stream_time)
         self._under_way = UnderWay(step(at), {where: position})
