@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +16,6 @@ from pathlib import Path
 import attrs
 import pytest
 
-from streamlet.assignor.values import Copy
 from streamlet.broker.port import PortReservation
 from streamlet.clock import SystemClock
 from streamlet.coordinator import events as ev
@@ -38,10 +37,10 @@ from streamlet.coordinator.transport import Transport
 from streamlet.errors import BrokerError, FencedError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
-from streamlet.rebalance.values import Assignment, NeedMetadata, RunAssignor
 from streamlet.testing.broker import KafkaBroker, broker_choice
 from streamlet.types import TaskId, TopicPartition
 from tests.integration.secured import make_certificate
+from tests.two_tasks import TwoTasks
 
 pytestmark = pytest.mark.integration
 
@@ -103,27 +102,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with ends, KafkaBroker(port, properties=settings) as broker:
         KafkaAdmin(broker.bootstrap_servers).create_topics([NewTopic("t", 4, 1)])
         yield Served(broker, f"127.0.0.1:{secured}", f"127.0.0.1:{encrypted}", certificate)
-
-
-class TwoTasks:
-    """Gives tasks 0_0 and 0_1 to the members in turn; the assignment is their numbers as text."""
-
-    protocol_type = "stream"
-
-    def subscribe(
-        self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
-    ) -> tuple[tuple[str, bytes], ...]:
-        return (("p", f"nonce {need.nonce}".encode()),)
-
-    def assign(self, run: RunAssignor) -> Mapping[str, bytes]:
-        members = sorted(m.member_id for m in run.members)
-        shares: dict[str, list[str]] = {m: [] for m in members}
-        for number in range(2):
-            shares[members[number % len(members)]].append(str(number))
-        return {m: " ".join(share).encode() for m, share in shares.items()}
-
-    def decode(self, assignment: bytes) -> Assignment:
-        return Assignment(frozenset(TaskId(0, int(n)) for n in assignment.split()))
 
 
 class HeldTransport(Transport):
