@@ -5,7 +5,8 @@ nor do the simulator's. The hand-over is that of a scenario, from the report tha
 to the first record at its new home. The commit is one of a count on a real broker, on the worker's
 thread from its beginning to the local stores, and on the two threads that ask the coordinator.
 Files that also run while nothing is handed over or committed are told apart: workers that read
-copies, beat and look whether something is due run them in each round.
+copies, beat and look whether something is due run them in each round. So are those that only make
+the task that processes: each task that begins runs them, wherever its stores come from.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ import streamlet as sl
 from streamlet.clock import Clock, SystemClock
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.task import Task
 from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_loop import CommitLoop
 from streamlet.testing import KafkaBroker
 from streamlet.testing.simulation import read_scenario
+from streamlet.testing.simulation.events import Join, Step
 from streamlet.testing.simulation.run import Simulation
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,8 +45,10 @@ COMMIT_MS = 500
 #: Time without a commit whose rounds are looked at: commits are due, and there is none to make.
 ROUNDS_MS = 4 * COMMIT_MS
 #: Time without a hand-over whose rounds are looked at, while copies are read.
-REST_MS = 2_000
+REST_MS = 10_000
 
+#: What makes a task that processes.
+_MAKES = {Task.__init__.__code__, EdgePlan.of_task.__code__}
 _PROCESS, _STEP = Task.process.__code__, CommitLoop.step.__code__
 _BEGIN = AtLeastOnceCommit._start.__code__
 
@@ -69,32 +74,55 @@ class Traced:
         return {str(path) for path in inside if path.parts[0] != "testing"}
 
 
-def handover() -> tuple[set[str], set[str]]:
-    """The files of a hand-over, and those of the rounds of its workers before that."""
+def handover() -> tuple[set[str], set[str], set[str]]:
+    """The files of a hand-over, those of each round among them, and those of a task's making.
+
+    Rounds are those of its workers before that, which read copies that are far behind.
+    """
     simulation = Simulation(read_scenario(SCENARIO, {}))
     join, join_too, ready, *_ = simulation.scenario.steps
     assert simulation.play(join)
     assert simulation.play(join_too)
     world, rounds_so_far = simulation.world, len(simulation.recorder.rounds)
-    rounds = _traced(lambda traced: world.run(world.now_ms + REST_MS))
+
+    def rest(traced: Traced) -> None:
+        _read_on(simulation, join, join_too)
+        world.run(world.now_ms + REST_MS)
+
+    rounds, _ = _traced(rest)
     assert len(simulation.recorder.rounds) == rounds_so_far, "the group was not at rest"
 
     def hand_over(traced: Traced) -> None:
         assert simulation.play(ready)
         assert not traced.on, "no task was handed over"
 
-    found = _traced(hand_over)
+    found, made = _traced(hand_over)
     assert not world.checks.broken
-    return found, rounds
+    return found - rounds, found & rounds, made - found - rounds
 
 
-def _traced(what: Callable[[Traced], object]) -> set[str]:
-    """The files that run while this is done, to the first record of a task that has begun."""
-    traced = Traced(on=True)
+def _read_on(simulation: Simulation, *joins: Step) -> None:
+    """Have the copies of instances that joined read a record of all that they lack."""
+    cluster = simulation.world.cluster
+    for event in (event for step in joins for event in step.events if isinstance(event, Join)):
+        for name in event.instances:
+            for task, _ in simulation.behind(name):
+                simulation.lag(name, cluster.label(task), cluster.logs[task].end - 1)
+
+
+def _traced(what: Callable[[Traced], object]) -> tuple[set[str], set[str]]:
+    """The files that run while this is done, to the first record of a task that has begun.
+
+    And those that run while a task is made that processes.
+    """
+    traced, made, depth = Traced(on=True), Traced(on=True), 0
 
     def profile(frame: FrameType, event: str, arg: Any) -> None:
+        nonlocal depth
+        if frame.f_code in _MAKES:
+            depth += {"call": 1, "return": -1}.get(event, 0)
         if event == "call":
-            traced.note(frame)
+            (made if depth else traced).note(frame)
             if frame.f_code is _PROCESS:  # by a task that has only begun, it is the first record
                 traced.on &= bool(frame.f_locals["self"].counters.records)
 
@@ -103,7 +131,7 @@ def _traced(what: Callable[[Traced], object]) -> set[str]:
         what(traced)
     finally:
         sys.setprofile(None)
-    return traced.files()
+    return traced.files(), made.files()
 
 
 @attrs.define(eq=False)
@@ -183,13 +211,14 @@ def commit() -> tuple[set[str], set[str], set[str]]:
 
 def main() -> None:
     """Print both."""
-    found, at_rest = handover()
+    found, at_rest, made = handover()
     own, others, rounds = commit()
-    print(f"hand-over: {len(found - at_rest)} files, beside {len(found & at_rest)} of each round")
+    print(f"hand-over: {len(found)} files, beside {len(at_rest)} of each round,")
+    print(f"  and {len(made)} that make the task that processes")
     print(f"commit: {len(own | others)} files, {len(own)} of them on the worker's thread,")
     print(f"  beside {len(rounds)} of each round")
     if "--list" in sys.argv:
-        lists = {"hand-over": found - at_rest, "of each round": found & at_rest}
+        lists = {"hand-over": found, "of each round": at_rest, "of a task's making": made}
         for name, files in (lists | {"commit": own, "group": others}).items():
             print(name, *sorted(files), sep="\n  ")
 

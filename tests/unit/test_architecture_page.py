@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.traced_files import handover
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -32,3 +34,11 @@ def test_the_files_of_a_flow_exist_and_those_that_tell_it_are_as_many_as_it_says
     columns = [row.split("|")[2] for row in section.splitlines() if row.startswith("| ")]
     telling = re.findall(r"`(\w+/\w+)`", " ".join(columns))
     assert len(telling) == int(re.findall(r"(\d+) files", section)[0])
+
+
+def test_a_handover_runs_few_files() -> None:
+    """Besides those of each round, and those that make a task that processes."""
+    found, rounds, made = handover()
+    assert {"tasks/manager.py", "tasks/changelog_reader.py"} <= rounds
+    assert "processing/partition_group.py" in made
+    assert len(found) <= 45, f"read on where one of these can go: {sorted(found)}"
