@@ -22,7 +22,7 @@ class Histogram:
         self.add(ns / 1e9)
 
     def add(self, seconds: float, count: int = 1) -> None:
-        """Count so many durations of this length."""
+        """Count ``count`` durations of this length."""
         self.counts[bisect_left(SECONDS, seconds)] += count
         self.sum += seconds * count
 

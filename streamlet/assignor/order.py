@@ -132,7 +132,7 @@ def _united(runs: Iterable[frozenset[int] | None]) -> frozenset[int] | None:
 
 
 def _soonest(marks: list[Leaving]) -> Leaving | None:
-    """One mark speaks for the instance: members read the control topic at different moments."""
+    """The mark of an instance, whose members may have read the control topic to different ends."""
     if not marks:
         return None
     deadlines = [mark.deadline_ms for mark in marks if mark.deadline_ms is not None]

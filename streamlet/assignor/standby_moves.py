@@ -158,7 +158,7 @@ class _Moves:
             pass
 
     def _round(self, placed: Sequence[TaskStandbys], targets: _Targets) -> bool:
-        """Try every standby once, those of the fullest instance first; whether any moved."""
+        """Try every standby once, those of the fullest instance first; True if any moved."""
         of_instance: dict[int, list[TaskStandbys]] = {}
         for standbys in placed:
             for instance in standbys.chosen:

@@ -139,7 +139,7 @@ class InstanceLoads:
         self.load[instance] += self.view.tasks[task].weight
 
     def remove(self, instance: int, task: int) -> None:
-        """Count a standby no longer."""
+        """Take a standby out of its instance's load."""
         self.load[instance] -= self.view.tasks[task].weight
         heapq.heappush(self.heaps[self.tags[instance]], self._entry(instance))
 

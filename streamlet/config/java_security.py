@@ -210,7 +210,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _kind(given: Given, store: str) -> str:
-    """The kind of a store: by what is said of it, else by its name."""
+    """The kind of a store: the given one, else by its name."""
     stated = given.values.pop(f"ssl.{store}.type", None)
     if stated is not None:
         return str(stated).strip().upper()

@@ -160,7 +160,7 @@ class Rebuilt:
 
 
 def started(rebuilt: Rebuilt | None, starts: Mapping[TopicPartition, int]) -> Rebuilt | None:
-    """The note that these changelogs hold the whole state from these offsets on, added."""
+    """The note with the offsets added from which changelogs hold the whole state."""
     if not starts:
         return rebuilt
     known = rebuilt or Rebuilt()

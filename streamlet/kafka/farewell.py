@@ -87,7 +87,7 @@ def _free_with(owner: object, clients: list[T]) -> None:
 
 
 class HeldClient(Generic[T]):
-    """The one lasting reference to a client; ``owner``: who has it freed by being dropped."""
+    """The one lasting reference to a client, which is freed with its ``owner`` if it has one."""
 
     def __init__(self, owner: object | None = None) -> None:
         self._clients: list[T] = []

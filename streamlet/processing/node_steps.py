@@ -203,7 +203,7 @@ class NodeSteps:
         return _record_by_record(steps) if name in cut else _one_after_the_other(steps)
 
     def _own_step(self, name: str) -> Step:
-        """The step of a node with objects of its own."""
+        """The step of a node; if it uses values, they are copies that no other branch is given."""
         step = self._step(name)
         return with_copies(step) if uses_values(self._subtopology, name) else step
 

@@ -166,7 +166,7 @@ _END: Any = object()
 
 @attrs.frozen
 class _Whole(_Hooked):
-    """One that gives its output in one piece."""
+    """An operator with hooks whose output is one batch."""
 
     def process(self, batch: Batch) -> Batch:
         """Its output; raises ``OperatorFailed`` as it does."""
@@ -202,7 +202,7 @@ class _Whole(_Hooked):
 
 @attrs.frozen
 class _InParts(_Hooked):
-    """One that gives its output in parts."""
+    """An operator with hooks whose output comes in parts."""
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch | None]:
         """Its output; raises ``OperatorFailed`` as it does."""

@@ -195,7 +195,7 @@ class Catalog:
         return frozenset((*self._topology.source_topics, *self._topology.repartition_topics))
 
     def look(self, now_ms: int, *, at_once: bool = False) -> bool:
-        """Look again, at most once each ``metadata.max.age.ms``; whether there are other tasks now.
+        """Look again, at most once each ``metadata.max.age.ms``; True if there are other tasks now.
 
         Counts that the topology cannot run with (a stateful subtopology would outgrow its
         changelog) are refused: the tasks there are go on. A topic that a pattern matched and that

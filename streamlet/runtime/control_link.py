@@ -125,7 +125,7 @@ class ControlLink:
         self._thread.start()
 
     def wait_read(self, timeout_ms: int) -> bool:
-        """Wait until all that was there has been read; whether it has."""
+        """Wait until all earlier entries are read; False if that takes too long."""
         return self._was_read.wait(timeout_ms / 1000)
 
     def check_reset(self, *, starting: bool = False) -> None:

@@ -152,7 +152,7 @@ class TaskSender:
             self.send_rest(active)
 
     def tell(self, *tasks: ActiveTask, at_once: bool = False) -> None:
-        """Write what tasks owe to readers whose records wait for their commits.
+        """Write the markers of tasks for whose commits records wait.
 
         ``at_once``: no record of them follows.
         """

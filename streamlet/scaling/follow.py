@@ -71,7 +71,7 @@ class ApplicationFollower:
         self._until_ms = clock.now_ms() + limit_ms + _AFTER_DEADLINE_MS
 
     def until_left(self, plan: ScaleDownPlan, watcher: Watcher) -> bool:
-        """Wait until all have left; whether they have (the caller may be stopped).
+        """Wait until all have left; False if stopped before.
 
         Raises:
             TimedOutError: some are there long after the deadline of their marks, or no broker
@@ -99,7 +99,7 @@ class ApplicationFollower:
                 return False
 
     def until_calm(self, stay_after_all: Sequence[InstanceSnapshot]) -> bool:
-        """Wait until these are treated as staying and no member learns; whether it is so.
+        """Wait until these count as staying and no member learns; False if stopped before.
 
         A group without members is calm.
         """

@@ -192,7 +192,7 @@ def _with(value: Any, changed: Mapping[str, Any]) -> Any:
 
 @attrs.frozen
 class RoundTripCheck:
-    """Refuses values that would not be read back as they are, which each class can be given.
+    """The check of a serde that a value is read back as it is; others are refused.
 
     Args:
         name: of the serde.

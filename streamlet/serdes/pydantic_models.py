@@ -166,7 +166,7 @@ def _no_number(value: Any) -> str | None:
 
 
 def _lost(value: Any, read: Any) -> str | None:
-    """The loss of a value that was read back as another one; None: it has a form of its own."""
+    """The reason why a value is read back as another one; None: its class writes it as it wants."""
     if type(value) is float and read is None:
         return _no_number(value)
     if hasattr(value, "get_secret_value") and not equal(value, read):

@@ -151,7 +151,7 @@ class TaskMeta:
         changelogs: Collection[TopicPartition],
         where: str,
     ) -> Self:
-        """Compare with the stores that are opened; what is said of those that are dropped goes.
+        """The facts after a comparison with the opened stores, without those of dropped stores.
 
         Raises:
             StateMismatchError: as ``check_layout``, whose arguments are the same.

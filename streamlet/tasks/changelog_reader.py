@@ -281,7 +281,7 @@ class StoreChangelogReader:
     # Reading.
 
     def _read(self, most: int, timeout_ms: int) -> bool:
-        """Poll once; whether anything came of it."""
+        """Poll once; True if anything came of it."""
         try:
             batches = self._partitions.poll(PREFERRED_RECORDS if self.urgent else most, timeout_ms)
         except BrokerError as error:
@@ -311,7 +311,7 @@ class StoreChangelogReader:
                 self._begin_again(opened, reason)
 
     def _begin_cut_off_again(self) -> bool:
-        """Begin tasks again whose logs lost their positions meanwhile; whether there are any.
+        """Begin tasks again whose logs lost their positions meanwhile; True if there are any.
 
         A copy beyond the end of its log is perhaps all that is left of the state: it is read no
         more, and stays as it is. One whose owner has raised its log's start goes on there.

@@ -40,7 +40,7 @@ class CopyRunner(Protocol):
 
 
 class CopyThreads:
-    """One thread in the background and one that is not; whose turn it is goes round.
+    """A thread in the background and one that is not, which read copies in turn.
 
     Args:
         updater: what they keep.

@@ -332,7 +332,7 @@ def at_the_end(target: Target) -> Target:
 def continued(
     target: Target, local: CommitEntry | None, entry: CommitEntry | None
 ) -> Target | None:
-    """The target under ``continue``: the newest state whose positions are known; None without.
+    """The target under ``continue``: the newest state with known positions; None if there is none.
 
     Local state is preferred to the commit behind it, which was perhaps never accepted: outputs
     before it could be missing. It is written to the changelogs as a whole, because without a commit

@@ -113,7 +113,7 @@ class ChangelogPart:
             self.at_ms = self.at_ms if at_ms is None else at_ms
 
     def flush(self) -> None:
-        """Put the chunk on the medium with what may be said of the position."""
+        """Write the chunk to the medium, with the position that it reaches."""
         position = self.reader.position(self.position)
         self.note_end()
         epoch = self.reader.epoch_before(position)

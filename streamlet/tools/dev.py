@@ -209,7 +209,7 @@ def described_by(app: str, over: Callable[[], bool]) -> Mapping[str, Any] | None
 
 
 def _document(text: bytes) -> Mapping[str, Any] | None:
-    """The description; None where a program's own words stand beside it, as those of a library."""
+    """The description as JSON; None if the program, or a library of it, printed to it, too."""
     try:
         found: Mapping[str, Any] = json.loads(text)
     except ValueError:

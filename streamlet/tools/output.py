@@ -106,7 +106,7 @@ class CommandOutput:
             self._out.flush()
 
     def note(self, text: str) -> None:
-        """Tell people something beside the result."""
+        """Print a line for people, to standard error."""
         if self._log_json:
             self.event(text)
             return

@@ -78,7 +78,7 @@ def look_once(common: Common, look: StatusLook, window_s: float) -> bool:
 
 
 def look_on(common: Common, look: StatusLook, every_s: float = 1.0) -> bool:
-    """Look until Ctrl-C; whether what was checked held the last time."""
+    """Look until Ctrl-C; True if the last check found nothing broken."""
     drawn = None if common.output.as_json else live()
     held, waiting = True, False
     with GracefulStop() as stop, drawn or contextlib.nullcontext():

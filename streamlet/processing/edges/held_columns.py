@@ -102,7 +102,7 @@ def _alike(values: Sequence[bytes], mark: bytes, head: int) -> Iterator[tuple[in
 
 
 def rise(values: Sequence[bytes]) -> bool:
-    """True if these, which have one head, follow each other, so that none is there twice."""
+    """True if values with one head rise, so that none of them is there twice."""
     return not any(map(ge, values, islice(values, 1, None)))
 
 

@@ -139,7 +139,7 @@ class HeldReader:
 
     @property
     def may_go_on(self) -> bool:
-        """True if an empty batch may have something released."""
+        """True if an empty batch may release records."""
         return bool(self._aside) and self._judged != self._keys.version
 
     def skip(self, offset: int, *, lost: bool = True) -> int:

@@ -169,7 +169,7 @@ class HeldWriter:
 
     @property
     def silent(self) -> bool:
-        """True until a marker has told of an accepted claim: nothing may be written before."""
+        """True until a marker of an accepted claim was written; nothing may be written before."""
         return self._agreement.held and self._unopened
 
     @property

@@ -102,7 +102,7 @@ class WriterKeys:
         return asked
 
     def answer(self, found: Mapping[int, WriterKey | None], asked_ms: int) -> None:
-        """Take what the group said of writers that it was asked for then."""
+        """Take the group's answer about the writers that it was asked for."""
         for writer, one in found.items():
             known = self.known(writer)
             if known is None or one is None or one.born >= known.born:

@@ -56,5 +56,5 @@ def delivered(packed: DataFrame, clients: Clients, mode: str) -> DataStreamWrite
 
 
 def written(rows: DataFrame, mode: str) -> DataStreamWriter:
-    """A query without a sink, since its operators write to Kafka; in this output mode."""
+    """A query that writes nowhere: the program's operators write to Kafka. ``mode``: of output."""
     return rows.writeStream.format(_NO_SINK).outputMode(mode)

@@ -41,7 +41,7 @@ def shortcuts(topology: Topology, folds: Sequence[Fold]) -> Mapping[str, int]:
 
 
 def _topics(fold: Fold) -> tuple[str, ...]:
-    """The topics it reads, if it is all that follows on a source."""
+    """The topics of the fold's source; none if that has other nodes behind it, or is no source."""
     (parent,) = fold.node.parents
     source = fold.part.node(parent)
     alone = fold.part.children(parent) == (fold.node.name,)

@@ -216,6 +216,6 @@ class Fault:
         go_on()
 
     def lift(self) -> None:
-        """Let it happen no more."""
+        """End the fault."""
         with self._changed:
             self._lifted = True

@@ -89,7 +89,7 @@ def _tasks_of(world: World, name: str) -> set[Any]:
 
 
 def out_of_band(world: World) -> dict[str, str]:
-    """Instances outside their band, tasks with and without state apart; and how far."""
+    """Instances whose load with or without state is outside its band, and by how much."""
     cluster = world.cluster
     staying = [name for name in live(world) if cluster.instances[name].leaving is None]
     capacity = {name: exact(world.of(name)[0].identity.capacity) for name in staying}
