@@ -167,13 +167,20 @@ class Instances:
         """
         deadline, since = time.monotonic() + timeout_s, None
         while since is None or now_ms() - since < steady_s * 1000:
-            ended = [one for one in self.live if not one.alive]
-            if ended or time.monotonic() > deadline:
-                said = "\n".join(f"{one.name}: {''.join(one.said[-15:])}" for one in self.live)
-                raise MeasurementError(f"the instances are not balanced:\n{said}")
+            self.check("the instances are not balanced", time.monotonic() > deadline)
             since = (since or now_ms()) if self.balanced(spread) else None
             time.sleep(0.02)
         return since
+
+    def check(self, what: str, late: bool = False) -> None:
+        """See that the living live, and that it is not too late.
+
+        Raises:
+            MeasurementError: one ended, or it is; ``what``, and what they said last.
+        """
+        if late or not all(one.alive for one in self.live):
+            said = "\n".join(f"{one.name}: {''.join(one.said[-15:])}" for one in self.live)
+            raise MeasurementError(f"{what}:\n{said}")
 
     def end(self) -> None:
         """Leave nothing running."""

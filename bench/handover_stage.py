@@ -136,7 +136,7 @@ def loaded(
             for _ in range(instances):
                 all_of_them.start()
             _line(load)
-            wait_until(lambda: stage.outputs() >= keys, "the first count of every key")
+            _await_first_counts(stage)
             all_of_them.await_balance(_SETTLE_S)
             assert load.stdin is not None
             load.stdin.write("go\n")
@@ -147,6 +147,16 @@ def loaded(
             load.kill()
             load.wait()
             topics.delete(lambda name: name.startswith(application))
+
+
+def _await_first_counts(stage: Stage) -> None:
+    what = "the first count of every key"
+
+    def written() -> bool:
+        stage.instances.check(f"an instance ended before {what}")
+        return stage.outputs() >= stage.keys
+
+    wait_until(written, what)
 
 
 def _line(load: subprocess.Popen[str]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ for the position of the last answer for that key, and wait for the answer. Durin
 take standbys that are ``STALE_S`` behind. ``wrong`` are answers with a smaller count than an
 earlier one, or without the key; ``stale`` those behind the position asked for, or further behind
 than they say or may be; ``refused`` those that an instance which stays has not given in 9 s.
-``over_100_ms`` counts answers in hand-overs that took longer.
+``over_100_ms`` counts answers in hand-overs that took longer. ``bare`` are the answers of a server
+that does nothing else, asked just before each of them: what took long there was the machine.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import attrs
 
+from bench.bare_answers import answering
 from bench.broker import serving
 from bench.crash import MOST_KILLS
 from bench.handover_gaps import summary
@@ -63,12 +65,13 @@ def run(given: int | None, keys: int, handovers: int, kills: int) -> dict[str, A
     rate = given or RATE
     with (
         serving() as bootstrap,
+        answering() as bare,
         loaded(
             *(bootstrap, _CONFIG, rate, keys), partitions=PARTITIONS, instances=INSTANCES
         ) as stage,
     ):
         stage.instances.await_balance(_STEADY_S)
-        readers = Readers(stage, keys_in_turn(keys, PARTITIONS))
+        readers = Readers(stage, keys_in_turn(keys, PARTITIONS), bare)
         with readers.reading():
             moved = _hand_over(stage, readers, handovers)
             killed = _kill(stage, readers, kills)
@@ -160,13 +163,16 @@ class Readers:
     Args:
         stage: its living instances are asked once they are ready, but those that are leaving.
         keys: to ask for.
+        bare: the address of a server that only answers.
     """
 
     stage: Stage
     keys: list[bytes]
+    bare: str
     phase: str = "calm"
     leaving: set[str] = attrs.field(factory=set)
     took: dict[str, list[float]] = attrs.field(factory=dict)
+    bare_took: dict[str, list[float]] = attrs.field(factory=dict)
     wrong: list[str] = attrs.field(factory=list)
     stale: list[str] = attrs.field(factory=list)
     refused: dict[str, int] = attrs.field(factory=dict)
@@ -208,12 +214,10 @@ class Readers:
         """The part of the result that readers know."""
         for text in (*self.wrong[:20], *self.stale[:20]):
             tell(text)
-        moved = self.took.get("handover", [])
         return {
             "answers": {phase: len(took) for phase, took in self.took.items()},
-            "handover_ms": summary(moved) if moved else None,
-            "kill_ms": summary(self.took["kill"]) if self.took.get("kill") else None,
-            "over_100_ms": sum(one > _MOST_MS for one in moved),
+            **_times(self.took),
+            "bare": _times(self.bare_took),
             "by_copies": self.copies,
             "refused": self.refused,
             "wrong": len(self.wrong),
@@ -227,7 +231,15 @@ class Readers:
             asked = [one for one in ready if one.name not in self.leaving]
             served = [(one, url) for one in asked if (url := self._url(one)) is not None]
             if served:
+                self._ask_bare()
                 self._ask(chance.choice(self.keys), *chance.choice(served))
+
+    def _ask_bare(self) -> None:
+        phase, began = self.phase, time.perf_counter()
+        _answer(self.bare, "/", {})
+        took = (time.perf_counter() - began) * 1000
+        with self._lock:
+            self.bare_took.setdefault(phase, []).append(took)
 
     def _ask(self, key: bytes, instance: Instance, url: str) -> None:
         with self._lock:
@@ -236,12 +248,10 @@ class Readers:
         most = f"&max_staleness={STALE_S}" if phase == "kill" else ""
         began = time.perf_counter()
         try:
-            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
             headers = {"Streamlet-At-Least": json.dumps(position)} if position else {}
-            connection.request("GET", f"/stores/counts/{quote(key)}?timeout=9{most}", None, headers)
-            answer = connection.getresponse()
-            found = json.loads(answer.read())
-            connection.close()
+            path = f"/stores/counts/{quote(key)}?timeout=9{most}"
+            status, body = _answer(url, path, headers)
+            found = json.loads(body)
         except (OSError, http.client.HTTPException, ValueError):
             stays = instance.name not in self.leaving and url == self._url(instance)
             if stays and self.phase != "kill":
@@ -249,7 +259,7 @@ class Readers:
             return
         took = (time.perf_counter() - began) * 1000
         with self._lock:
-            if answer.status not in (200, 404):
+            if status not in (200, 404):
                 if instance.name not in self.leaving:
                     self.refused[phase] = self.refused.get(phase, 0) + 1
                     tell(f"{instance.name} refuses after {took:.0f} ms: {found}")
@@ -291,6 +301,24 @@ class Readers:
         ]
         if short or behind_ms > (STALE_S * 1000 if taken else 0):
             self.stale.append(f"{key!r}: asked for {asked}, {taken=}: {found}")
+
+
+def _answer(url: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+    """The status and the body of an answer, over a connection of its own."""
+    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)) as connection:
+        connection.request("GET", path, None, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+def _times(took: dict[str, list[float]]) -> dict[str, Any]:
+    """How long answers took in each phase, and how many of hand-overs took too long."""
+    moved, killed = took.get("handover"), took.get("kill")
+    return {
+        "handover_ms": summary(moved) if moved else None,
+        "kill_ms": summary(killed) if killed else None,
+        "over_100_ms": sum(one > _MOST_MS for one in moved or ()),
+    }
 
 
 def _count(found: Any) -> int:
