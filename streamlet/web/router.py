@@ -3,13 +3,13 @@
 An instance that is asked by another one answers itself or refuses: there is one hop at most. Who
 has a task is what members report in the control topic. While a task moves that is late, so members
 with copies are asked too, and each refuses what it does not own; it is asked again until the
-answer is there, or the time of the query is over.
+answer is there, or the time of the query is over. A member that ends, or that its machine keeps
+waiting, may take long to refuse: the next one is asked beside it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, Protocol
@@ -33,11 +33,14 @@ from streamlet.types import TaskId
 from streamlet.user_code import shown
 from streamlet.web.answers import HttpAnswer, document, failure
 from streamlet.web.asked import Asked
+from streamlet.web.asking import Way, first_answer, may_pass
 from streamlet.web.pages import TaskPage, cursor_behind, merged_page
 from streamlet.web.reads import StoreRead
 
 #: How long to wait before a task is looked for again, s.
 PAUSE_S = 0.02
+#: How long one member may take until another is asked beside it, s.
+BESIDE_S = 0.03
 #: Members that are asked in one search for a task.
 MOST_ASKED = 8
 #: Tasks that one query of all keys asks at a time.
@@ -177,22 +180,16 @@ class QueryRouter:
         """The answer of one task, wherever it is, once there is one that may answer."""
         task = TaskId(store.part.id, partition)
         while True:
-            problem = None
-            for way in self._ways(store, read, task, deadline):
-                try:
-                    return await way()
-                except InvalidStateStoreError as error:
-                    if not error.passing and not isinstance(error, StreamsNotStartedError):
-                        raise
-                    problem = problem or error
-            assert problem is not None
-            if self.clock.now_ms() >= deadline:
-                raise problem
+            try:
+                return await first_answer(self._ways(store, read, task, deadline), BESIDE_S)
+            except InvalidStateStoreError as error:
+                if not may_pass(error) or self.clock.now_ms() >= deadline:
+                    raise
             await asyncio.sleep(PAUSE_S)
 
     def _ways(
         self, store: LocalStore, read: StoreRead, task: TaskId, deadline: int
-    ) -> list[Callable[[], Awaitable[TaskPage]]]:
+    ) -> list[Way[TaskPage]]:
         """This process if it has the task or a copy that may answer, then who else may have it."""
         here = partial(self._here, store, read, task.partition)
         if task.partition in self.served.tasks(task.subtopology):
@@ -203,7 +200,7 @@ class QueryRouter:
         others = [one for one in view.servers.values() if one.url and one not in likely]
         servers = [one for one in (*likely, *others) if one.key != self.member][:MOST_ASKED]
 
-        def ask(server: StoreServer) -> Callable[[], Awaitable[TaskPage]]:
+        def ask(server: StoreServer) -> Way[TaskPage]:
             left_ms = max(deadline - self.clock.now_ms(), 0)
             return partial(self.ask_member, server, read, task.partition, left_ms)
 
@@ -216,10 +213,12 @@ class QueryRouter:
         if self._reading >= MOST_READS:
             raise QueryRefusedError(f"{MOST_READS} reads of pages wait already; ask again")
         self._reading += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self.threads, call)
-        finally:
-            self._reading -= 1
+        reading = asyncio.get_running_loop().run_in_executor(self.threads, call)
+        reading.add_done_callback(self._has_read)
+        return await asyncio.shield(reading)  # a thread reads on, whoever waits for it
+
+    def _has_read(self, _: asyncio.Future[TaskPage]) -> None:
+        self._reading -= 1
 
 
 def _read_here(store: LocalStore, read: StoreRead, partition: int) -> TaskPage:

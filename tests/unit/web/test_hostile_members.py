@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -76,6 +77,19 @@ def test_an_answer_that_is_no_members_counts_as_none(
         assert sent
         assert (found.status, found.found["value"]) == (200, right.found["value"])
         assert not any(TOKEN in one for one in sent)
+
+
+@pytest.mark.parametrize("path", [key_path("counts", "k1"), "/stores/counts"])
+def test_members_that_are_silent_keep_no_answer_waiting(made: Serving, path: str) -> None:
+    """Their connections are open until the test is over, and nobody reads what comes there."""
+    with socket.create_server(("127.0.0.1", 0)) as silent, group_of(made, 3) as group:
+        group.serve(2, *TASKS)
+        group.report(2, *TASKS)
+        for instance in "ab":
+            port = silent.getsockname()[1]
+            _claim(group, StoreServer(instance, 0, "x", "127.0.0.1", port, "http"), *TASKS)
+        right = get(group.servers[2], path)
+        assert get(group.servers[0], path).found == right.found
 
 
 @pytest.mark.parametrize("path", [key_path("counts", "k1"), "/stores/counts"])
