@@ -8,6 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.config import Settings
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource, TransactionSink
 from streamlet.processing.task import Task
 from streamlet.tasks.activation import Activation
@@ -40,7 +41,7 @@ class WorkerThreads:
         ends: makes what asks them where changelogs end that a commit wrote.
     """
 
-    copies: Callable[[StateUpdater, Clock, float], CopyRunner] = CopyThreads
+    copies: Callable[[StateUpdater, Clock, Settings], CopyRunner] = CopyThreads
     closer: Callable[[Clock, int], StoreCloser] = Closer
     asking: Callable[[], Executor] = _asking_thread
     ends: Callable[[], Executor] = _ends_thread

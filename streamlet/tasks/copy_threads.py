@@ -4,8 +4,9 @@ They share the interpreter with the worker's loop, so while that has tasks of it
 rests in proportion to the CPU time it used (``restore.max.share``). While the worker has none the
 thread lets others on the machine go first, which may be those that run the tasks, and rests as far
 as processors are short (``tasks.background``). While a copy is about to be promoted or a task is
-restored it does neither. Since the priority of a thread cannot be raised again two of them take
-turns.
+restored it does neither. In a process that answers queries the thread keeps its priority: one that
+comes behind others, and has the interpreter while it waits for a processor, keeps answers waiting
+for a tenth of a second. Since the priority of a thread cannot be raised again two take turns.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from streamlet.clock import Clock
+from streamlet.config import Settings
 from streamlet.state.rocksdb_options import start_threads
 from streamlet.tasks.background import Processors, lower_priority
 
@@ -45,11 +47,12 @@ class CopyThreads:
     Args:
         updater: what they keep.
         clock: measures the processor time used.
-        most: the share of that beside tasks that run (``restore.max.share``).
+        settings: the share of that beside tasks that run (``restore.max.share``), and whether
+            queries are answered.
     """
 
-    def __init__(self, updater: StateUpdater, clock: Clock, most: float) -> None:
-        self._updater, self._clock, self._most = updater, clock, most
+    def __init__(self, updater: StateUpdater, clock: Clock, settings: Settings) -> None:
+        self._updater, self._clock, self._settings = updater, clock, settings
         self._threads: list[threading.Thread] = []
         self._turns = {True: threading.Event(), False: threading.Event()}
         self._asked = threading.Event()
@@ -80,7 +83,7 @@ class CopyThreads:
         self._turns[False].set()
 
     def _run(self, background: bool) -> None:
-        if background:
+        if background and self._settings.http_port is None:
             lower_priority()
         mine, other = self._turns[background], self._turns[not background]
         mine.wait()
@@ -121,7 +124,8 @@ class CopyThreads:
     def _rest_ms(self, used_ns: int) -> int:
         if not self._updater.reading:
             return LONGEST_REST_MS
-        share = self._most if self._updater.has_actives else self._processors.share()
+        most = self._settings.restore_max_share
+        share = most if self._updater.has_actives else self._processors.share()
         return min(LONGEST_REST_MS, int(used_ns * (1 - share) / share / 1_000_000))
 
     def _rest(self, ms: int) -> None:

@@ -94,7 +94,7 @@ class StateUpdater:
     _settings: Settings
     _clock: Clock
     _wake: Callable[[], None] = lambda: None
-    _new_runner: Callable[[StateUpdater, Clock, float], CopyRunner] = attrs.field(
+    _new_runner: Callable[[StateUpdater, Clock, Settings], CopyRunner] = attrs.field(
         default=CopyThreads, alias="runner"
     )
     restoring: Callable[[RestoreProgress], None] = lambda progress: None
@@ -131,7 +131,7 @@ class StateUpdater:
 
     @runner.default
     def _a_runner(self) -> CopyRunner:
-        return self._new_runner(self, self._clock, self._settings.restore_max_share)
+        return self._new_runner(self, self._clock, self._settings)
 
     # The worker's.
 

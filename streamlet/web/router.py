@@ -215,7 +215,7 @@ class QueryRouter:
         self._reading += 1
         reading = asyncio.get_running_loop().run_in_executor(self.threads, call)
         reading.add_done_callback(self._has_read)
-        return await asyncio.shield(reading)  # a thread reads on, whoever waits for it
+        return await asyncio.shield(reading)  # the thread reads on, also if the query has an answer
 
     def _has_read(self, _: asyncio.Future[TaskPage]) -> None:
         self._reading -= 1

@@ -230,7 +230,9 @@ class SimWorker:
             open_source=_no_source,
             open_stores=opener(member),
             threads=WorkerThreads(
-                copies=lambda updater, clock, most: SimRunner(member, *self._two_readers, updater),
+                copies=lambda updater, clock, settings: SimRunner(
+                    member, *self._two_readers, updater
+                ),
                 closer=lambda clock, pause_ms: SimCloser(member, pause_ms),
                 asking=lambda: thread,
             ),

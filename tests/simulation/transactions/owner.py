@@ -176,7 +176,7 @@ class Owner:
             targets=targets,
             settings=self.settings,
             clock=clock,
-            runner=lambda copies, clock, most: InlineRunner(copies),
+            runner=lambda copies, clock, settings: InlineRunner(copies),
         )
         counts = {tp.topic: 1 for inputs in self._inputs.values() for tp in inputs}
         self._activation = Activation(

@@ -39,7 +39,7 @@ def inline_updater(
         targets=targets,
         settings=Settings.load(),
         clock=clock,
-        runner=lambda copies, clock, most: InlineRunner(copies),
+        runner=lambda copies, clock, settings: InlineRunner(copies),
     )
     updater.restoring = lambda progress: None
     return updater

@@ -7,9 +7,12 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from streamlet.clock import SystemClock
+from streamlet.config import Settings
 from streamlet.tasks.background import (
     LEAST_SHARE,
     LOOK_NS,
@@ -18,6 +21,7 @@ from streamlet.tasks.background import (
     Processors,
     lower_priority,
 )
+from streamlet.tasks.copy_threads import CopyThreads
 
 
 @pytest.fixture
@@ -81,6 +85,42 @@ def test_the_thread_comes_behind_others_and_no_other_does() -> None:
     thread.join()
     assert found == [min(before + NICER, NICEST)]
     assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+class _Copies:
+    """What ``CopyThreads`` keep for two rounds, the second of which is in the background."""
+
+    closed, awaited, quiet, reading = False, False, False, True
+
+    def __init__(self) -> None:
+        self.priorities: list[int] = []
+
+    @property
+    def has_actives(self) -> bool:
+        """True until the first round is over."""
+        return not self.priorities
+
+    def take_orders(self) -> None: ...
+
+    def step(self) -> int:
+        here = threading.get_native_id()
+        self.priorities.append(os.getpriority(os.PRIO_PROCESS, here))
+        self.closed = len(self.priorities) == 2
+        return 0
+
+    def drop_all(self) -> None: ...
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities on Linux only")
+@pytest.mark.parametrize("http_port", [None, 0])
+def test_copies_go_behind_others_unless_answers_would_wait(http_port: int | None) -> None:
+    copies: Any = _Copies()
+    threads = CopyThreads(copies, SystemClock(), Settings(http_port=http_port))
+    threads.ordered(begin=True)
+    threads.join()
+    now = os.getpriority(os.PRIO_PROCESS, 0)
+    behind = min(now + NICER, NICEST) if http_port is None else now
+    assert copies.priorities == [now, behind]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities on Linux only")
