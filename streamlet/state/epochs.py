@@ -37,6 +37,10 @@ class EpochBoundaries:
         """The highest epoch of the records before a position."""
         return max(epoch for offset, epoch in self._epochs if offset < position)
 
+    def back_to(self, position: int) -> None:
+        """Forget the records from a position on, which are read again."""
+        self._epochs = [one for one in self._epochs if one[0] < position]
+
 
 class EpochBound:
     """The epochs that can have had an owner, by the newest ones known; names what had none.

@@ -20,7 +20,7 @@ from streamlet.errors import BrokerError, TaskCorruptedError
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.logs import get_logger
 from streamlet.state.plain_reader import PlainReader
-from streamlet.tasks import local_state
+from streamlet.tasks import held_records, local_state
 from streamlet.tasks.open_task import OPEN_END, ChangelogPart, OpenTask, Phase, RestoreProgress
 from streamlet.tasks.opening import blamed
 from streamlet.tasks.read_partitions import ReadPartitions
@@ -61,6 +61,7 @@ class StoreChangelogReader:
         progress: called with the progress of each store, a few times a second and at its end.
         buffer_records: bound on the records held in memory.
         buffer_bytes: bound on their bytes.
+        held_bytes: bound on the bytes of records that wait for the proof of their commit.
     """
 
     _source: RecordSource
@@ -69,6 +70,7 @@ class StoreChangelogReader:
     progress: Callable[[RestoreProgress], None] | None = None
     _buffer_records: int = BUFFER_RECORDS
     _buffer_bytes: int = BUFFER_BYTES
+    _held_bytes: int = held_records.HELD_BYTES
     _added: list[OpenTask] = attrs.field(factory=list, init=False)
     _runs: dict[TaskId, OpenTask] = attrs.field(factory=dict, init=False)
     _abandoned: list[OpenTask] = attrs.field(factory=list, init=False)
@@ -294,8 +296,7 @@ class StoreChangelogReader:
         for batch in batches:
             part = self._partitions.parts.get(TopicPartition(batch.topic, batch.partition))
             if part is not None:
-                with blamed(part.task):
-                    part.take(batch)
+                held_records.take(part, batch, self._held_bytes, self._runs)
         self._partitions.reach()
         self._begin_outdated_again()
         stopped = self._partitions.stop_read()

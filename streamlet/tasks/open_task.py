@@ -94,6 +94,18 @@ class ChangelogPart:
         self.restored += stop
         self.position = min(batch.offsets[-1] + 1, self.end)
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of records that wait for the proof of their commit."""
+        return self.reader.held_bytes if isinstance(self.reader, HoldingReader) else 0
+
+    def go_back(self) -> bool:
+        """Set the position back to what the reader has forgotten and needs; False: to nothing."""
+        back = self.reader.back() if isinstance(self.reader, HoldingReader) else None
+        if back is not None:
+            self.position = back
+        return back is not None
+
     def reach(self, position: int) -> None:
         """Go on at this offset: there is no record before it."""
         if self.outdated:
@@ -261,6 +273,11 @@ class OpenTask:
             return False  # its log was written again since
         if not all(_agrees(part.reader, target) for part in self.parts):
             return False
+        holding = [p.reader for p in self.parts if isinstance(p.reader, HoldingReader)]
+        if target.rewrite and any(reader.forgetful for reader in holding):
+            return False  # its log may have lost what is to be read again
+        for reader in holding:
+            reader.go_back()
         self.target = attrs.evolve(target, topic_ids=self.target.topic_ids)
         self.ends, self.stage = ends, moved(self.task, self.stage, ReadStage.PROMOTING)
         for part in self.parts:
@@ -281,6 +298,18 @@ class OpenTask:
         """Look whether what was read is all that the logs had at some time."""
         for part in self.parts:
             part.note_end()
+
+    def release_held(self, part: ChangelogPart) -> None:
+        """Free the memory of records that wait for the proof of their commit.
+
+        A copy that follows reads them again later. Where the commit is known that it is promoted
+        to, that decides.
+        """
+        if isinstance(part.reader, HoldingReader):
+            if self.followed:
+                part.reader.forget()
+            else:
+                part.loader.add(*part.reader.settle(self.target.limit))
 
     def finish(self) -> None:
         """Write what is left, and say what the stores contain now."""

@@ -53,7 +53,8 @@ class ReadPartitions:
             self._share()
 
     def read_on(self, parts: Sequence[ChangelogPart]) -> None:
-        """Have the consumer read those that are behind their end."""
+        """Have the consumer read those that are behind their end, or go back."""
+        self._read_again(parts)
         behind = {p.tp: p for p in parts if p.position < p.end and p.tp not in self.parts}
         if behind:
             self._source.assign({tp: part.position for tp, part in behind.items()})
@@ -63,6 +64,12 @@ class ReadPartitions:
     def read_from(self, parts: Iterable[ChangelogPart]) -> None:
         """Have the consumer read at the positions of these, which it did not ask for."""
         self._source.assign({p.tp: p.position for p in parts if p.tp not in self._waiting})
+
+    def _read_again(self, parts: Iterable[ChangelogPart]) -> None:
+        """Have the consumer go back where a reader needs what it let go."""
+        moved = [part for part in parts if part.go_back()]
+        if moved:
+            self.read_from(moved)
 
     def stop(self, parts: Sequence[ChangelogPart]) -> None:
         """Read these no more."""
@@ -105,7 +112,8 @@ class ReadPartitions:
             raise
 
     def reach(self) -> None:
-        """Take the consumer's positions, which go past gaps without records."""
+        """Take the consumer's positions, which go past gaps without records, or have it go back."""
+        self._read_again(self.parts.values())
         reading = list(self.parts.keys() - self._waiting)
         for tp, position in self._source.positions(reading).items():
             self.parts[tp].reach(position)

@@ -18,6 +18,7 @@ from streamlet.state.holding_reader import HoldingReader
 from streamlet.state.plain_reader import PlainReader
 from streamlet.state.rows import rows_of
 from streamlet.types import NO_STATE, StateNumber
+from tests.unit.state.changelog_log import Log, follow, settled
 
 states = st.builds(
     StateNumber,
@@ -25,35 +26,6 @@ states = st.builds(
     st.one_of(st.integers(0, 300), st.integers(0, (1 << 63) - 1)),
 )
 cells = st.one_of(st.none(), st.binary(max_size=8))
-
-
-class Log:
-    """A changelog partition being written, flush by flush."""
-
-    def __init__(self) -> None:
-        self.keys: list[bytes | None] = []
-        self.values: list[bytes | None] = []
-        self.headers: list[Any] = []
-
-    def flush(self, epoch: int, number: int, **entries: bytes | None) -> "Log":
-        return self.flush_all(
-            StateNumber(epoch, number), {k.encode(): v for k, v in entries.items()}
-        )
-
-    def flush_all(self, state: StateNumber, entries: dict[bytes, bytes | None]) -> "Log":
-        values, headers = encode_column(state, list(entries.values()))
-        self.keys += entries
-        self.values += values
-        self.headers += headers or [None] * len(values)
-        return self
-
-    def read(self, reader: ChangelogReader, start: int = 0) -> dict[bytes, bytes | None]:
-        """What the store holds after the reader read all from ``start``."""
-        offsets = range(start, len(self.keys))
-        headers = self.headers[start:]
-        return dict(
-            zip(*reader.read(offsets, self.keys[start:], self.values[start:], headers), strict=True)
-        )
 
 
 def reader(
@@ -218,82 +190,6 @@ def test_a_source_topic_is_read_as_it_is_but_for_null_keys() -> None:
 def test_a_source_topic_is_read_as_far_as_its_table_took_it() -> None:
     r = PlainReader(lambda keys, values, times, _: (keys[:1], values[:1]))
     assert r.read([0, 1, 2], [None, b"a", b"b"], [b"1", b"2", b"3"], None) == ([b"a"], [b"2"])
-
-
-def follow(log: Log, *cuts: int) -> tuple[HoldingReader, dict[bytes, bytes | None]]:
-    """A follower that read the whole log, in pieces ending at the cuts; what its store holds."""
-    follower, store = HoldingReader("st-changelog-0"), {}
-    start = 0
-    for stop in (*cuts, len(log.keys)):
-        part = slice(start, stop)
-        read = follower.read(
-            range(start, stop), log.keys[part], log.values[part], log.headers[part]
-        )
-        store.update(zip(*read, strict=True))
-        start = stop
-    return follower, store
-
-
-def settled(follower: HoldingReader, store: dict[bytes, bytes | None], *limit: int) -> Any:
-    store.update(zip(*follower.settle(StateNumber(*limit)), strict=True))
-    return store
-
-
-@pytest.mark.parametrize("cut", range(4))
-def test_a_follower_holds_the_newest_number_back_until_the_next(cut: int) -> None:
-    """Whether commit 2 was accepted is not known before number 3 is there (N5)."""
-    log = Log().flush(1, 1, a=b"1").flush(1, 2, a=b"2", b=b"2")
-    follower, store = follow(log, cut)
-    assert store == {b"a": b"1"}
-    assert follower.position(3) == 1
-    log.flush(1, 3, c=b"3")
-    assert follow(log, cut)[1] == {b"a": b"2", b"b": b"2"}
-
-
-def test_a_mark_says_what_counts_of_the_records_held_back() -> None:
-    log = Log().flush(1, 1, a=b"1").flush(1, 2, a=b"2")
-    assert settled(*follow(log), 1, 2) == {b"a": b"2"}
-    follower, store = follow(log)
-    assert settled(follower, store, 1, 1) == {b"a": b"1"}
-    assert follower.skipped == {b"a": 1}
-
-
-def test_the_first_number_of_a_new_epoch_proves_nothing_of_the_one_before() -> None:
-    """Owner 1 died between flush and commit 2; owner 2 wrote its keys again, and died likewise."""
-    log = Log().flush(1, 1, a=b"1", b=b"1").flush(1, 2, a=b"lost", b=b"lost")
-    log.flush(2, 1, a=b"1", b=b"1", c=b"new")
-    follower, store = follow(log)
-    assert store == {b"a": b"1", b"b": b"1"}
-    assert follower.held == 5
-    assert settled(follower, store, 1, 1) == {b"a": b"1", b"b": b"1"}
-    assert set(follower.skipped) == {b"a", b"b", b"c"}
-
-
-def test_the_second_number_of_an_epoch_settles_everything_before_it() -> None:
-    log = Log().flush(1, 1, a=b"1").flush(1, 2, a=b"lost").flush(2, 1, a=b"1").flush(2, 2, b=b"2")
-    follower, store = follow(log)
-    assert store == {b"a": b"1"}
-    assert (follower.held, follower.newest) == (1, StateNumber(2, 1))
-
-
-def test_a_follower_skips_a_stale_epoch_and_remembers_its_keys() -> None:
-    log = Log().flush(2, 1, a=b"2").flush(1, 9, a=b"old", b=b"old").flush(2, 2, c=b"3")
-    follower, store = follow(log)
-    assert store == {b"a": b"2"}
-    assert follower.skipped == {b"a": 1, b"b": 2}, "the stale record of a lies behind the good one"
-    assert follower.position(4) == 1
-
-
-def test_a_position_held_back_goes_with_the_epoch_met_before_it() -> None:
-    """Else a follower that begins there again takes the committed records of epoch 1 for stale."""
-    log = Log().flush(1, 1, a=b"1", b=b"1").flush(2, 1, c=b"2")
-    follower, _ = follow(log)
-    assert (follower.position(3), follower.highest) == (0, 2)
-    assert follower.epoch_before(0) == 0
-    again = HoldingReader("st-changelog-0", follower.epoch_before(0))
-    store = dict(zip(*again.read(range(3), log.keys, log.values, log.headers), strict=True))
-    assert settled(again, store, 2, 1) == {b"a": b"1", b"b": b"1", b"c": b"2"}
-    assert follower.epoch_before(3) == 2
 
 
 # -- records that another program wrote ------------------------------------------------------------
