@@ -1,20 +1,22 @@
 """The proof that an application made a topic: a reset empties or deletes no other topics.
 
 A name proves nothing. A user's topic may begin with the application's id and end in ``-changelog``,
-and what stands beside committed positions or in the control topic can be written by others. So a
-name only makes a topic a candidate, and its own records or settings decide:
+and what stands beside committed positions or in the control topic can be written by others, and so
+can records. So a name only makes a topic a candidate, and two things decide together:
 
-- a changelog bears commit entries (``state.entries``) with the application's id and its own name;
-- records of a repartition topic bear the prefix of ``processing.edges.records``; the settings that
-  streamlet gives such a topic prove one that the group reads, also an empty one;
-- a topic with a made-up name that nothing was ever written to loses nothing.
+- its settings, which a right to write to it does not allow to change, are those of streamlet;
+- its records tell whose it is: a changelog bears commit entries (``state.entries``) with the
+  application's id and its own name, a repartition topic the prefix of ``processing.edges.records``;
+  one without prefixes has to be read by the application's group.
+
+A topic with a made-up name that nothing was ever written to loses nothing.
 
 Topics that the given topology has need no proof.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -26,7 +28,7 @@ from streamlet.processing.edges.held_records import MARK
 from streamlet.processing.edges.records import unpack
 from streamlet.state.changelog import is_timed, number_at
 from streamlet.state.entries import CommitEntry
-from streamlet.topology.internal_topics import REPARTITION_CONFIG
+from streamlet.topology.internal_topics import CHANGELOG_CONFIG, REPARTITION_CONFIG
 from streamlet.topology.names import CHANGELOG_SUFFIX, is_made_up, may_be_of
 from streamlet.types import NO_STATE, TopicPartition
 
@@ -36,6 +38,12 @@ LOOKED_AT = 1_000
 _REPARTITION = {
     key: value for key, value in REPARTITION_CONFIG if key in ("retention.ms", "segment.bytes")
 }
+#: The same of a changelog.
+_CHANGELOG = {
+    key: value
+    for key, value in CHANGELOG_CONFIG
+    if key in ("message.timestamp.type", "min.compaction.lag.ms")
+}
 _LIMIT_MS = 15_000
 
 
@@ -44,17 +52,21 @@ def candidates(topics: Iterable[str], application: str) -> list[str]:
     return sorted(topic for topic in topics if may_be_of(topic, application))
 
 
-def made_by(batches: Iterable[PartitionBatch], topic: str) -> str:
-    """The application that wrote a changelog, by the newest commit entry; "" where none tells it.
+def makers(batches: Iterable[PartitionBatch], topic: str) -> set[str]:
+    """The applications that commit entries of a changelog name.
 
-    An entry that does not name the topic it lies in is a copy from another one.
+    An entry that does not name the topic it lies in is a copy from another one, and one whose
+    application has no topic of this name is no owner's.
     """
+    found = set()
     for batch in batches:
-        for headers in reversed(batch.headers or ()):
+        for headers in batch.headers or ():
             entry = CommitEntry.of(NO_STATE, headers) if headers else None
-            if entry and topic in entry.named([topic]).written and entry.application:
-                return entry.application
-    return ""
+            if entry is None or entry.application in found or not entry.application:
+                continue
+            if may_be_of(topic, entry.application) and topic in entry.named([topic]).written:
+                found.add(entry.application)
+    return found
 
 
 @attrs.frozen
@@ -87,10 +99,10 @@ class TopicOwnership:
         Args:
             names: topics that exist, each ``may_be_of`` the application.
             read: topics in which its group has committed positions.
-            others: ids of other groups and applications; the longest id that fits has a topic
-                whose records name no application.
-            noted: topics that an unfinished reset was to make; records that only streamlet writes
-                prove these, commit entries or not.
+            others: ids of other groups and applications; the longest id that fits has a topic, and
+                records that say otherwise, which others may have written, make it uncertain.
+            noted: topics that an unfinished reset was to make; beside their settings records that
+                only streamlet writes prove these, commit entries or not.
 
         Raises:
             TimedOutError: the records could not be read in time.
@@ -102,19 +114,20 @@ class TopicOwnership:
         uncertain: list[str] = []
         for name in sorted(definitions):
             batches, written = self._newest(definitions[name])
-            maker = made_by(batches, name)
-            if maker:
-                if maker == self.application:
-                    ours.append(name)
-                continue
+            named = makers(batches, name)
             if any(may_be_of(name, one) for one in longer):
+                if self.application in named:
+                    uncertain.append(name)
                 continue
             if not written:
                 certain = name in noted or is_made_up(self.application, name)
             elif name.endswith(CHANGELOG_SUFFIX):
-                certain = name in noted and _all_ours(batches)
+                told = named == {self.application} or (name in noted and not named)
+                certain = told and _has(definitions[name], _CHANGELOG)
+                certain = certain and (bool(named) or _all_ours(batches))
             else:
-                certain = _is_repartition(definitions[name], batches, name in read)
+                certain = _has(definitions[name], _REPARTITION)
+                certain = certain and (name in read or _bears_prefixes(batches))
             (ours if certain else uncertain).append(name)
         return ours, uncertain
 
@@ -151,9 +164,12 @@ def _all_ours(batches: Sequence[PartitionBatch]) -> bool:
     return True
 
 
-def _is_repartition(topic: NewTopic, batches: Sequence[PartitionBatch], read: bool) -> bool:
+def _bears_prefixes(batches: Sequence[PartitionBatch]) -> bool:
     newest = [value for batch in batches for value in batch.values[-1:]]
-    if any(unpack([value]) is not None or (value or b"").startswith(MARK) for value in newest):
-        return True
+    return any(unpack([value]) is not None or (value or b"").startswith(MARK) for value in newest)
+
+
+def _has(topic: NewTopic, settings: Mapping[str, str]) -> bool:
+    """True if a topic has all of these settings as its own."""
     config = dict(topic.config)
-    return read and all(config.get(key) == value for key, value in _REPARTITION.items())
+    return all(config.get(key) == value for key, value in settings.items())

@@ -34,7 +34,7 @@ def delete(
     which no instance starts again.
 
     A name proves nothing: without its program (module:attribute) a topic is deleted
-    only if its own records or settings show that the application made it; others
+    only if its own records and settings show that the application made it; others
     are listed and left.
 
     Broken off halfway, no instance starts before the same command was given again,
@@ -78,7 +78,8 @@ def _view(plan: DeletePlan) -> RenderableType:
     if plan.left:
         parts.append(
             Text(
-                f"left as they are, since nothing in them proves that {plan.application} made them:"
+                f"left as they are, since their settings and records together do not prove that"
+                f" {plan.application} made them, and others may have written the records:"
                 f" {', '.join(plan.left)}"
             )
         )

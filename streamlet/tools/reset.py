@@ -115,7 +115,7 @@ def reset(
 
     With module:attribute in place of the id, topics that its topology does not
     have any more are deleted for good. A name proves nothing: a topic that the
-    topology does not have is emptied or deleted only if its own records or
+    topology does not have is emptied or deleted only if its own records and
     settings show that the application made it; others are listed and left.
 
     An offset is kept within what a partition holds.
@@ -206,7 +206,8 @@ def plan_view(plan: ResetPlan) -> RenderableType:
     if plan.left:
         parts.append(
             Text(
-                f"left as they are, since nothing in them proves that {plan.application} made them:"
+                f"left as they are, since their settings and records together do not prove that"
+                f" {plan.application} made them, and others may have written the records:"
                 f" {', '.join(plan.left)}"
             )
         )

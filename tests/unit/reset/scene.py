@@ -35,6 +35,7 @@ from streamlet.state.changelog import encode_column
 from streamlet.state.entries import CommitEntry
 from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
+from streamlet.topology.internal_topics import CHANGELOG_CONFIG, REPARTITION_CONFIG
 from streamlet.types import StateNumber, TopicPartition
 from tests.futures import done
 
@@ -156,9 +157,8 @@ def ran() -> Scene:
     admin = MemoryAdmin(log)
     prepare_control(admin, "words")
     log.create("lines", 2)
-    own = {"cleanup.policy": "compact", "max.message.bytes": "5000000"}
-    log.create(COUNTS, 2, own)
-    log.create(BETWEEN, 2, {"cleanup.policy": "delete"})
+    log.create(COUNTS, 2, {**dict(CHANGELOG_CONFIG), "max.message.bytes": "5000000"})
+    log.create(BETWEEN, 2, dict(REPARTITION_CONFIG))
     log.create(FOREIGN, 2)
     log.create("words-eu-streamlet-control", 1)
     for partition in range(2):

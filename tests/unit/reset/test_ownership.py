@@ -12,7 +12,7 @@ from streamlet.kafka.ports import NewTopic
 from streamlet.reset.plan import ResetPlan
 from streamlet.state.changelog import encode_column
 from streamlet.topology.graph import Topology
-from streamlet.topology.internal_topics import REPARTITION_CONFIG
+from streamlet.topology.internal_topics import CHANGELOG_CONFIG, REPARTITION_CONFIG
 from streamlet.topology.names import may_be_of
 from streamlet.types import StateNumber, TopicPartition
 from tests.unit.reset.scene import (
@@ -100,7 +100,7 @@ def test_a_topic_that_only_the_control_topic_names_is_not_touched(
 def test_records_of_an_unfinished_backfill_prove_what_the_control_topic_names(scene: Scene) -> None:
     """They bear numbers and no commit entry."""
     name = "words-sums-changelog"
-    scene.log.create(name, 1)
+    scene.log.create(name, 1, dict(CHANGELOG_CONFIG))
     values, _ = encode_column(StateNumber(8, 1), [b"row"] * 3)
     scene.log.append(TopicPartition(name, 0), [b"a", b"b", b"c"], values)
     assert scene.reset().plan().left == (name,)
@@ -108,20 +108,60 @@ def test_records_of_an_unfinished_backfill_prove_what_the_control_topic_names(sc
     assert name in touched(scene.reset().plan())
 
 
-def test_an_entry_tells_whose_changelog_it_is_whatever_ids_there_are(scene: Scene) -> None:
-    scene.coordinator.groups = ("words", "words-eu", "words-counts")
-    daily, theirs, copied = (f"words-{name}-changelog" for name in ("counts-day", "x", "copy"))
-    for topic in (daily, theirs):
-        scene.log.create(topic)
+def test_an_entry_tells_whose_changelog_it_is_where_no_longer_id_fits(scene: Scene) -> None:
+    scene.coordinator.groups = ("words", "words-eu", "words-day")
+    names = ("counts-day", "x-n", "day-counts", "copy")
+    daily, theirs, doubtful, copied = (f"words-{name}-changelog" for name in names)
+    for topic in (daily, theirs, doubtful, copied):
+        scene.log.create(topic, 1, dict(CHANGELOG_CONFIG))
     fill_changelog(scene.log, TopicPartition(daily, 0), 5)
     fill_changelog(scene.log, TopicPartition(theirs, 0), 5, application="words-x")
-    scene.log.create(copied)
+    fill_changelog(scene.log, TopicPartition(doubtful, 0), 5)
     for record in scene.log.records(TopicPartition(daily, 0)):
         row = [record.key], [record.value], None, [record.headers]
         scene.log.append(TopicPartition(copied, 0), *row)
     plan = scene.reset().plan()
     assert touched(plan) == {BETWEEN, COUNTS, daily}
-    assert plan.left == (copied,), "its entries name another topic"
+    assert plan.left == (copied, doubtful, theirs), "words-day may have the one, words-x the other"
+
+
+# -- forged records: others may write to a topic, and not change its settings ----------------------
+
+
+@pytest.mark.parametrize("noted", [False, True])
+def test_forged_records_make_no_topic_of_the_users_ours(scene: Scene, noted: bool) -> None:
+    scene.log.create(USERS, 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "60000"})
+    scene.log.create(CLICKS, 1, {"cleanup.policy": "delete", "retention.ms": "-1"})
+    for topic in (USERS, CLICKS):
+        scene.log.append(TopicPartition(topic, 0), [b"k"] * 50, [b"v"] * 50)
+        scene.coordinator.positions[TopicPartition(topic, 0)] = (50, TEXT)
+    fill_changelog(scene.log, TopicPartition(USERS, 0), 2_000)
+    fill_repartition(scene.log, TopicPartition(CLICKS, 0), 2_000)
+    if noted:
+        scene.write(ResetEpoch(1, 0, (NewTopic(USERS, 1, 1), NewTopic(CLICKS, 1, 1))))
+    ids = scene.admin.topic_ids([USERS, CLICKS])
+    plan = scene.reset().carry_out()
+    assert scene.admin.topic_ids([USERS, CLICKS]) == ids
+    assert (touched(plan), set(plan.left)) == ({BETWEEN, COUNTS}, {USERS, CLICKS})
+
+
+def test_forged_entries_make_no_topic_of_another_application_ours(scene: Scene) -> None:
+    scene.log.delete(FOREIGN)
+    scene.log.create(FOREIGN, 1, dict(CHANGELOG_CONFIG))
+    fill_changelog(scene.log, TopicPartition(FOREIGN, 0), 2_000)
+    plan = scene.reset().plan()
+    assert (touched(plan), plan.left) == ({BETWEEN, COUNTS}, (FOREIGN,))
+
+
+def test_a_forged_entry_does_not_hide_a_changelog_from_a_reset(scene: Scene) -> None:
+    at = TopicPartition(COUNTS, 0)
+    fill_changelog(scene.log, at, 3, application="payments")
+    assert COUNTS in touched(scene.reset().plan())
+    name = "words-counts-day-changelog"
+    scene.log.create(name, 1, dict(CHANGELOG_CONFIG))
+    fill_changelog(scene.log, TopicPartition(name, 0), 3)
+    fill_changelog(scene.log, TopicPartition(name, 0), 3, application="words-counts")
+    assert scene.reset().plan().left == (name,), "either may have it"
 
 
 def test_an_entry_is_found_below_records_without_one(scene: Scene) -> None:
@@ -147,7 +187,7 @@ def test_a_repartition_topic_without_prefixes_proves_itself_by_its_settings(scen
 
 def test_another_application_keeps_its_repartition_topic(scene: Scene) -> None:
     name = "words-eu-sums-repartition"
-    scene.log.create(name)
+    scene.log.create(name, 1, dict(REPARTITION_CONFIG))
     fill_repartition(scene.log, TopicPartition(name, 0), 3)
     assert name not in touched(scene.reset().plan())
     scene.coordinator.groups = ("words",)

@@ -31,7 +31,7 @@ from streamlet.reset.start import StartPosition
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.topology.graph import Topology
-from streamlet.topology.internal_topics import TIME_CONFIG
+from streamlet.topology.internal_topics import CHANGELOG_CONFIG, TIME_CONFIG
 from streamlet.types import NO_STATE, TaskId, TopicPartition
 from tests.unit.reset.scene import (
     BETWEEN,
@@ -280,7 +280,7 @@ def test_a_topology_says_which_topics_are_made_again_and_how(scene: Scene) -> No
     scene.topology = topology()
     scene.log.delete("lines")
     scene.log.create("lines", 3)
-    scene.log.create("words-STORE-0000000001-changelog", 2)
+    scene.log.create("words-STORE-0000000001-changelog", 2, dict(CHANGELOG_CONFIG))
     fill_changelog(scene.log, TopicPartition("words-STORE-0000000001-changelog", 1), 3)
     plan = scene.reset().plan()
     made = {topic.name: topic for topic in plan.recreated}
