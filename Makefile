@@ -62,7 +62,7 @@ test-long: $(VENV)/.setup-all $(VENV)/.setup-starts
 # ROOM=assignor tests one room: tests/unit/assignor and the suites that are listed for it here.
 # Suites of several rooms (chaos, learners, modes, static) are in none: see docs/CONTRIBUTING.md.
 SUITES_admin := tests/integration/test_status_command.py
-SUITES_app := tests/unit/test_app.py tests/unit/test_logs.py tests/unit/test_retries.py tests/unit/test_user_code.py tests/typing tests/integration/test_app_run.py
+SUITES_app := tests/unit/test_app.py tests/unit/test_answer_time.py tests/unit/test_logs.py tests/unit/test_retries.py tests/unit/test_user_code.py tests/typing tests/integration/test_app_run.py
 SUITES_assignor := tests/unit/test_assignor_examples.py tests/spec \
 	tests/simulation/test_assignor_convergence.py tests/simulation/test_model_assignor.py \
 	tests/integration/test_assignor.py

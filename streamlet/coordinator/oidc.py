@@ -16,13 +16,17 @@ from typing import Any
 
 import attrs
 
+from streamlet.answer_time import AnswerTime
 from streamlet.bounded import parsed
 from streamlet.errors import ConfigError
 from streamlet.tls_files import endpoint_context
 
+#: Seconds that the whole answer may take.
 _TIMEOUT_S = 10
 #: Bytes of an answer that are read at most; a token has a few thousand.
 _MOST_BYTES = 1 << 20
+#: Characters of a token at most: brokers take no longer ones.
+_MOST_CHARACTERS = 1 << 18
 #: Characters of an endpoint's reason that are shown at most.
 _MOST_SHOWN = 300
 #: Answers of an endpoint that does not take the credentials, however often it is asked.
@@ -72,20 +76,28 @@ def ask_endpoint(config: Mapping[str, str], now_ms: int) -> Token:
         headers={"Authorization": f"Basic {login}", "Accept": "application/json"},
     )
     try:
-        https = urllib.request.HTTPSHandler(context=endpoint_context(config))
-        opener = urllib.request.build_opener(_NoRedirection, https)
-        with opener.open(request, timeout=_TIMEOUT_S) as answer:
-            read = answer.read(_MOST_BYTES)
+        context = endpoint_context(config)
+        with AnswerTime(_TIMEOUT_S) as time:
+            read = _read(time.opener(context, _NoRedirection()), request, url)
     except ConfigError as error:
         raise TokenError(str(error), final=True) from error
-    except urllib.error.HTTPError as error:
-        final = error.code in _REFUSALS and error.code not in _PASSING
-        reason = f"the token endpoint {url} answers {error.code} {error.reason}{_refusal(error)}"
-        raise TokenError(reason, final=final) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         cause = str(getattr(error, "reason", error)).strip()[:_MOST_SHOWN]
         raise TokenError(f"no answer from the token endpoint {url}: {cause}") from error
     return _token(url, read, extensions_of(config), now_ms)
+
+
+def _read(
+    opener: urllib.request.OpenerDirector, request: urllib.request.Request, url: str
+) -> bytes:
+    try:
+        with opener.open(request) as answer:
+            read: bytes = answer.read(_MOST_BYTES)
+            return read
+    except urllib.error.HTTPError as error:
+        final = error.code in _REFUSALS and error.code not in _PASSING
+        reason = f"the token endpoint {url} answers {error.code} {error.reason}{_refusal(error)}"
+        raise TokenError(reason, final=final) from error
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
@@ -116,13 +128,20 @@ def _refusal(error: urllib.error.HTTPError) -> str:
 def _token(url: str, body: bytes, extensions: Mapping[str, str], now_ms: int) -> Token:
     try:
         answer = parsed(body)
-        text = str(answer["access_token"])
+        text = answer["access_token"]
+        if not isinstance(text, str) or not _is_sendable(text):
+            raise TypeError
         expires_ms = _expiry_ms(text, answer, now_ms)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         # Nothing of the answer is shown: a part of it may be a token.
         reason = f"the answer of the token endpoint {url} is no token ({type(error).__name__})"
         raise TokenError(reason) from None
     return Token(text, expires_ms, extensions)
+
+
+def _is_sendable(token: str) -> bool:
+    """True for a text that can be a token: what is around it is set off by control characters."""
+    return 0 < len(token) <= _MOST_CHARACTERS and token.isascii() and token.isprintable()
 
 
 def _expiry_ms(token: str, answer: Mapping[str, Any], now_ms: int) -> int:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import socket
 import ssl
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import attrs
 
+from streamlet.answer_time import AnswerTime
 from streamlet.bounded import is_deeper, parsed
 from streamlet.clock import pause
 from streamlet.errors import ConfigError, RegistryError, UnreachableRegistryError
@@ -141,43 +140,25 @@ class RegistryConnection:
         return answer
 
     def _tried(self, url: SplitResult, method: str, path: str, body: Any) -> RegistryAnswer:
-        connection = self._connection(url)
-        out_of_time = threading.Event()
-
-        def end() -> None:
-            out_of_time.set()
-            with suppress(OSError, AttributeError):  # it is closed already, or was never open
-                connection.sock.shutdown(socket.SHUT_RDWR)
-
-        timer = threading.Timer(self.timeout_ms / 1000, end)
-        timer.daemon = True
-        timer.start()
-        try:
-            headers = {"Accept": f"{_TYPE}, application/json", "Content-Type": _TYPE}
-            allowed = self.authorization()
-            if allowed is not None:
-                headers["Authorization"] = allowed
-            sent = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": f"{_TYPE}, application/json", "Content-Type": _TYPE}
+        allowed = self.authorization()
+        if allowed is not None:
+            headers["Authorization"] = allowed
+        sent = None if body is None else json.dumps(body).encode()
+        with (
+            AnswerTime(self.timeout_ms / 1000) as time,
+            closing(self._connection(time, url)) as connection,
+        ):
             connection.request(method, url.path.rstrip("/") + path, sent, headers)
             answer = connection.getresponse()
             return RegistryAnswer(answer.status, _content(answer))
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            if out_of_time.is_set():
-                raise TimeoutError(f"no whole answer in {self.timeout_ms} ms") from error
-            raise
-        finally:
-            timer.cancel()
-            connection.close()
 
-    def _connection(self, url: SplitResult) -> http.client.HTTPConnection:
-        timeout_s = self.timeout_ms / 1000
+    def _connection(self, time: AnswerTime, url: SplitResult) -> http.client.HTTPConnection:
         assert url.hostname is not None
         if url.scheme == "https":
             context = self.context or ssl.create_default_context()
-            return http.client.HTTPSConnection(
-                url.hostname, url.port, timeout=timeout_s, context=context
-            )
-        return http.client.HTTPConnection(url.hostname, url.port, timeout=timeout_s)
+            return time.secured(url.hostname, url.port, context=context)
+        return time.plain(url.hostname, url.port)
 
 
 def _tls_mistake(error: Exception) -> str | None:

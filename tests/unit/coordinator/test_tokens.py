@@ -110,6 +110,10 @@ def test_an_endpoint_that_is_away_is_named_and_asked_again() -> None:
     [
         *(b"", b"<html>", b"[]", b'{"access_token": "opaque"}', b"\xff"),
         b'{"access_token": "opaque", "expires_in": 1e400}',
+        *(b'{"access_token": null, "expires_in": 60}', b'{"access_token": 7, "expires_in": 60}'),
+        *(b'{"access_token": "", "expires_in": 60}', b'{"access_token": {}, "expires_in": 60}'),
+        b'{"access_token": "opaque\\u0001auth=x", "expires_in": 60}',
+        b'{"access_token": "opaque' + b"e" * (1 << 18) + b'", "expires_in": 60}',
     ],
 )
 def test_an_answer_without_a_token_is_no_token_and_is_not_shown(

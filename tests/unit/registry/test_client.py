@@ -172,7 +172,7 @@ def test_a_registry_that_is_away_is_said_to_be(server: RegistryServer) -> None:
 
 def test_an_answer_without_end_takes_no_longer_than_the_time_out(server: RegistryServer) -> None:
     server.bad, server.stalled = (200, b'{"schema": "a"}'), threading.Event()
-    with pytest.raises(UnreachableRegistryError, match=r"no whole answer in 200 ms|timed out"):
+    with pytest.raises(UnreachableRegistryError, match=r"no whole answer in 0.2 s|timed out"):
         client(server, timeout_ms=200).by_id(1)
 
 
