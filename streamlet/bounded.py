@@ -40,6 +40,12 @@ TimeMs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=INT32_MAX)]
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-INT64_MAX, le=INT64_MAX)]
 
+#: Problems of one file or of all settings that are told; behind them comes that there are more. A
+#: file of 16 MiB can have millions.
+MOST_PROBLEMS = 1_000
+#: The line behind them.
+MORE_PROBLEMS = "and more, which are not looked for: mend these first"
+
 
 def whole(value: object, least: int = 0, most: int = INT64_MAX) -> int:
     """The whole number that a value must be.

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from streamlet.bounded import MORE_PROBLEMS, MOST_PROBLEMS
 from streamlet.config import topic_properties
 from streamlet.config.client_properties import CLIENT_PROPERTIES
 from streamlet.config.kafka_streams import CLIENT_WIDE, answer, client_property
@@ -95,6 +96,9 @@ def read(
         _take(found, kinds, str(key), value, str(key))
     for key, text, where in file_entries(file, found.problems):
         _take(found, kinds, key, text, where)
+        if len(found.problems) >= MOST_PROBLEMS:
+            found.problems.append(MORE_PROBLEMS)
+            return found
     for name, text in sorted(_variables(found.problems, environ)):
         _take_variable(found, kinds, name, text)
     what = "a list of texts such as 'key=value'"
@@ -307,6 +311,9 @@ def file_entries(file: Path | FileEntries | None, problems: list[str]) -> Iterat
     for number, line in _logical_lines(text):
         key, separator, value = _split(line)
         where = f"{file}:{number}: {key}"
+        if len(problems) >= MOST_PROBLEMS:
+            problems.append(MORE_PROBLEMS)
+            return
         if not separator:  # not shown: it may be a part of a secret that has several lines
             problems.append(f"{file}:{number}: expected key=value")
         elif key in seen:
@@ -318,21 +325,21 @@ def file_entries(file: Path | FileEntries | None, problems: list[str]) -> Iterat
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines with their numbers; comments left out, lines ended by a backslash joined."""
-    begun, start = "", 0
+    begun: list[str] = []
+    start = 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if not begun:
             start = number
             if not line or line[0] in "#!":
                 continue
-        begun += line
-        if begun.endswith("\\"):
-            begun = begun[:-1]
+        if line.endswith("\\"):
+            begun += [line[:-1]] if begun or line != "\\" else []
         else:
-            yield start, begun
-            begun = ""
+            yield start, "".join((*begun, line))
+            begun = []
     if begun:
-        yield start, begun
+        yield start, "".join(begun)
 
 
 def _split(line: str) -> tuple[str, str, str]:

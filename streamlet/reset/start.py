@@ -22,6 +22,8 @@ from streamlet.user_code import listed, shown
 EARLIEST, LATEST = "earliest", "latest"
 
 _ISO = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})S)?)?", re.I)
+#: Lines of a file that are told of when they are wrong.
+_MOST_PROBLEMS = 20
 _SECONDS = (86_400, 3_600, 60, 1)
 
 
@@ -94,8 +96,10 @@ class StartPosition:
                 exact[partition] = offset
             except ValueError as error:
                 problems.append(f"--from-file {path}, line {number}: {error}")
+                if len(problems) == _MOST_PROBLEMS:
+                    break
         if problems:
-            raise ConfigError(problems[:20])
+            raise ConfigError(problems)
         if not exact:
             raise ConfigError([f"--from-file {path}: there is no line topic,partition,offset"])
         return cls(f"the offsets in {path}", exact=exact)

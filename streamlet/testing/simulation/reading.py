@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from streamlet.bounded import MORE_PROBLEMS, MOST_PROBLEMS
 from streamlet.errors import ConfigError
 from streamlet.user_code import shown
 
@@ -13,6 +14,8 @@ T = TypeVar("T")
 
 #: Numbers above this mean nothing: thirty years in ms.
 MOST = 10**12
+#: Problems before which a key that is unknown is compared with those that are known.
+_MOST_HINTS = 100
 
 
 class ScenarioError(ConfigError):
@@ -26,8 +29,15 @@ class ProblemCollector:
         self.problems: list[str] = []
 
     def problem(self, where: str, text: str) -> None:
-        """Note what is wrong at a key."""
+        """Note what is wrong at a key.
+
+        Raises:
+            ScenarioError: there are so many that no more are looked for.
+        """
         self.problems.append(f"{where}: {text}")
+        if len(self.problems) == MOST_PROBLEMS:
+            self.problems.append(MORE_PROBLEMS)
+            self.raise_problems()
 
     def raise_problems(self) -> None:
         """Give up if there are any.
@@ -55,7 +65,8 @@ class ProblemCollector:
         for key in value:
             if key in names or key == "check" or key.startswith("x-"):
                 continue
-            close = difflib.get_close_matches(key, names, n=1)
+            hints = len(self.problems) < _MOST_HINTS  # a look takes a ms
+            close = difflib.get_close_matches(key, names, n=1) if hints else []
             hint = f"did you mean {close[0]}?" if close else f"expected {any_of(names)}"
             self.problem(f"{where}.{key}" if where else key, f"unknown key, {hint}")
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from streamlet.bounded import MORE_PROBLEMS, MOST_PROBLEMS
 from streamlet.config import Settings
+from streamlet.config.sources import file_entries
 from streamlet.coordinator.oidc import TokenError, ask_endpoint
 from streamlet.coordinator.security import client_settings
 from streamlet.coordinator.tls import TlsProblem, _unpacked, tls_context
@@ -152,3 +154,33 @@ def test_a_key_with_a_password_is_refused_and_nothing_asks_for_it(tmp_path: Path
         tls.with_files(pair, None)
     with pytest.raises(ConfigError, match="the key has a password; write it without one"):
         Registry("https://localhost:1", certificate=pair[0], key=pair[1])
+
+
+def test_of_a_file_with_millions_of_problems_some_are_told(tmp_path: Path) -> None:
+    """All of them would fill the memory, and the terminal."""
+    file = tmp_path / "given"
+    for text in ("x\n", "unknown{}=1\n"):
+        file.write_text("".join(text.format(n) for n in range(20_000)))
+        with pytest.raises(ConfigError) as refused:
+            Settings.load(file=file)
+        assert len(refused.value.problems) == 1 + MOST_PROBLEMS
+        assert refused.value.problems[-1] == MORE_PROBLEMS
+    with pytest.raises(ConfigError) as refused:
+        StartPosition.from_file(file)
+    assert len(refused.value.problems) == 20
+    unknown = ",".join(f'"unknown{n}":1' for n in range(20_000))
+    for text in (f"{{{unknown}}}", f'{{"steps":[{"1," * 20_000}1]}}'):
+        file.write_text(text)
+        with pytest.raises(ConfigError) as refused:
+            read_scenario(file)
+        assert len(refused.value.problems) == 1 + MOST_PROBLEMS
+
+
+def test_a_value_on_a_million_lines_is_read_in_time_of_its_length(tmp_path: Path) -> None:
+    """Each line once copied all before it: that takes hours."""
+    file = tmp_path / "given"
+    file.write_text("application.id=" + "a\\\n" * 1_000_000 + "b")
+    [(key, value, where)] = file_entries(file, [])
+    assert (key, len(value), where) == ("application.id", 1_000_001, f"{file}:1: application.id")
+    file.write_text("\\\n# a comment\na = \\\n b\\\n\\\n\nc=d\\\n")
+    assert [entry[:2] for entry in file_entries(file, [])] == [("a", "b"), ("c", "d")]
