@@ -60,6 +60,8 @@ class RecordCollector:
         writer: EdgeWriter | None = None,
         task: TaskId | None = None,
         attempt: int = 1,
+        *,
+        sent: list[Output] | None = None,
     ) -> Resend | None:
         """Queue records in order, with the prefixes that ``writer`` gives those of exact topics.
 
@@ -68,6 +70,7 @@ class RecordCollector:
             writer: gives prefixes; None: there are none.
             task: for handlers.
             attempt: the number of tries of the first record, this one included.
+            sent: gets what was queued, without refused records and their dead letters.
 
         Returns:
             What is left to send later; None: nothing is.
@@ -76,6 +79,7 @@ class RecordCollector:
             ProcessingError: one is refused, under ``fail``.
             DeliveryError: a record queued earlier failed.
         """
+        queued: list[Output] = [] if sent is None else sent
         while True:
             written = output if writer is None else writer.prefixed(output)
             try:
@@ -87,8 +91,12 @@ class RecordCollector:
                     written.partitions,
                     written.headers,
                 )
+                if output.keys:
+                    queued.append(output)
                 return None
             except RecordRefusedError as refused:
+                if refused.index:
+                    queued.append(output.slice(0, refused.index))
                 if writer is not None and written is not output:
                     writer.refused(output, refused.index)
                 tries = 1 if refused.index else attempt

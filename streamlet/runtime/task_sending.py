@@ -85,7 +85,6 @@ class TaskSender:
         """Send outputs of a task behind those that wait, or have them wait, too."""
         if active.unsent is not None:  # they come behind what waits
             active.unsent.outputs += outputs
-            active.unsent.shown += outputs
             return
         if self.keeping:  # also without any: what was kept would be in the way
             active.kept += outputs
@@ -105,15 +104,16 @@ class TaskSender:
             active.kept = outputs
             return
         self.lingering = active.wrote = True
+        sent: list[Output] = []
         for number, output in enumerate(outputs):
-            again = self._sending.send(output, active.edge_writer, active.task)
+            again = self._sending.send(output, active.edge_writer, active.task, sent=sent)
             if again is not None:
                 rest = deque([again.rest, *outputs[number + 1 :]])
                 due_ms = self._clock.now_ms() + again.pause_ms
-                active.unsent = Unsent(rest, again.attempt, due_ms, list(outputs))
+                active.unsent = Unsent(rest, again.attempt, due_ms, sent)
                 self._registry.pause(active)
                 return
-        self._sent(outputs)
+        self._sent(sent)
 
     def _sent(self, outputs: list[Output]) -> None:
         self._topics.written(outputs)
@@ -133,9 +133,8 @@ class TaskSender:
             return
         self.lingering = True
         while unsent.outputs:
-            again = self._sending.send(
-                unsent.outputs[0], active.edge_writer, active.task, unsent.attempt
-            )
+            how = active.edge_writer, active.task, unsent.attempt
+            again = self._sending.send(unsent.outputs[0], *how, sent=unsent.sent)
             if again is not None:
                 unsent.outputs[0], unsent.attempt = again.rest, again.attempt
                 unsent.due_ms = self._clock.now_ms() + again.pause_ms
@@ -143,7 +142,7 @@ class TaskSender:
             unsent.outputs.popleft()
             unsent.attempt = 1
         active.unsent = None
-        self._sent(unsent.shown)
+        self._sent(unsent.sent)
 
     def send_rest_now(self, active: ActiveTask) -> None:
         """Send what waits, with the pauses: the task has stopped, and a commit is to cover it."""

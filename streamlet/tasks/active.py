@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 class Unsent:
     """Outputs of a task that wait, and the number and time of the next try of their first record.
 
-    ``shown`` are the whole outputs, which the observer sees once all is sent.
+    ``sent`` are those before them, and of those that wait what was taken so far: the observer sees
+    them once all is sent.
     """
 
     outputs: deque[Output]
     attempt: int
     due_ms: int
-    shown: list[Output]
+    sent: list[Output]
 
 
 @attrs.define(eq=False)
