@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.config.client_words import client_answer
 from streamlet.config.values import ValueKind, boolean, choice, duration, text, whole
 
 
@@ -145,24 +146,9 @@ ELSEWHERE: Mapping[str, str] = {
     "zookeeper.connect": "Kafka has no ZooKeeper any more; give bootstrap.servers",
 }
 
-#: Words of Java's clients that need the prefix of theirs here.
-PREFIXED: Mapping[str, str] = {
-    "acks": "producer",
-    "batch.size": "producer",
-    "compression.type": "producer",
-    "fetch.max.bytes": "consumer",
-    "fetch.min.bytes": "consumer",
-    "isolation.level": "consumer",
-    "linger.ms": "producer",
-    "max.partition.fetch.bytes": "consumer",
-    "message.max.bytes": "producer",
-}
-
 
 def answer(key: str) -> str | None:
     """The place of a setting of Kafka Streams or of Java's clients; None for an unknown key."""
-    if key in PREFIXED:
-        return f"did you mean {PREFIXED[key]}.{key}?"
     if key.startswith("client.tag."):
         return f"did you mean instance.tags = {key.removeprefix('client.tag.')}=VALUE?"
-    return ELSEWHERE.get(key)
+    return ELSEWHERE.get(key) or client_answer(key)

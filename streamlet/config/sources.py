@@ -16,7 +16,8 @@ import attrs
 from streamlet.bounded import MORE_PROBLEMS, MOST_PROBLEMS
 from streamlet.config import topic_properties
 from streamlet.config.client_properties import CLIENT_PROPERTIES
-from streamlet.config.kafka_streams import CLIENT_WIDE, answer, client_property
+from streamlet.config.client_words import client_answer
+from streamlet.config.kafka_streams import CLIENT_WIDE, ELSEWHERE, answer, client_property
 from streamlet.config.security import is_security, resolve
 from streamlet.config.values import ValueKind
 from streamlet.given_files import bytes_of
@@ -60,6 +61,8 @@ _OURS = {
 
 #: Problems before which a key that is unknown is compared with those that are known.
 _MOST_HINTS = 100
+#: So alike are a misspelt key and the one that is meant; below it another one would be named.
+_ALIKE = 0.8
 
 
 @attrs.define
@@ -168,9 +171,9 @@ def _take(
         _take_security(found, key, value, where)
     elif key in CLIENT_WIDE:
         _take_client_wide(found, key, value, where)
-    elif prefix == topic_properties.PREFIX:
+    elif prefix == topic_properties.PREFIX and key not in CLIENT_PROPERTIES:
         _take_topic(found, own_key, value, where)
-    elif prefix:
+    elif prefix and prefix != topic_properties.PREFIX:
         _take_property(found, prefix, own_key, value, where)
     else:
         found.problems.append(f"{where}: {unknown(key, kinds if found.hints else ())}")
@@ -202,6 +205,7 @@ def _take_property(found: Found, client: str, own_key: str, value: Any, where: s
     if own_key in _OURS:
         place = _OURS[own_key]
         hint = f"use {place}" if place else "nothing else works"
+        hint = f"give {own_key} without the prefix" if place == own_key else hint
         found.problems.append(f"{where}: streamlet sets {own_key} itself, {hint}")
     elif own_key not in CLIENT_PROPERTIES:
         found.problems.append(f"{where}: {_unknown_property(client, own_key, found.hints)}")
@@ -282,15 +286,18 @@ def unknown(key: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(client, PREFIXES if keys else (), n=1, cutoff=0.7)
     if close and rest:
         return f"unknown setting, did you mean {close[0]}.{rest}?"
-    close = difflib.get_close_matches(plain, keys, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(plain, keys, n=1, cutoff=_ALIKE)
     return f"unknown setting, did you mean {close[0]}?" if close else "unknown setting"
 
 
 def _unknown_property(client: str, name: str, hints: bool) -> str:
     """The message for a name that follows a client's prefix, and that no client knows."""
     plain = re.sub(r"[_\-. ]+", ".", name.strip().lower())
+    there = ELSEWHERE.get(plain) or client_answer(plain, client)
+    if there is not None:
+        return f"unknown setting of Kafka's client (librdkafka), {there}"
     properties = CLIENT_PROPERTIES if hints else ()
-    known = (plain, *difflib.get_close_matches(plain, properties, n=1, cutoff=0.6))
+    known = (plain, *difflib.get_close_matches(plain, properties, n=1, cutoff=_ALIKE))
     meant = next((one for one in known if one in CLIENT_PROPERTIES), None)
     hint = "" if meant is None else f", did you mean {client}.{meant}?"
     return f"unknown setting of Kafka's client (librdkafka){hint}"
