@@ -26,7 +26,10 @@ from streamlet.columnwise import (
 )
 from streamlet.errors import SerdeError
 from streamlet.lazy_results import FINE, count_before_promise, refuse_promise
+from streamlet.logs import get_logger
 from streamlet.serdes.serde import CUSTOM, Serde, as_it_is, build
+
+log = get_logger(__name__)
 
 _UUID_CHARACTERS = 36
 
@@ -254,23 +257,48 @@ def nothing() -> Serde[None]:
     return build("None", encode_one, decode_one, accepts=accepts, immutable=True, format="None")
 
 
+class _Nulls:
+    """Values that a user's ``decode`` makes null, as with a deserializer of Kafka Streams.
+
+    The first one is worth a warning: a table deletes its row, which may not be meant.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name, self._warned = name, False
+
+    def seen(self, value: Any) -> Any:
+        """The value; a warning once if it is None."""
+        if value is None and not self._warned:
+            self._warned = True
+            log.warning(
+                "serde %s: decode returned None for bytes: that is a null key or value, for which "
+                "a table deletes its row; raise an error for bytes that cannot be read",
+                self._name,
+            )
+        return value
+
+
 def custom(encode: Callable[[Any], bytes], decode: Callable[[bytes], Any], name: str) -> Serde[Any]:
     """A serde out of a user's two functions.
 
     What ``encode`` returns must be bytes; whatever the functions raise becomes a ``SerdeError``,
-    and so does what ``decode`` returns first and never runs, such as a coroutine.
+    and so does what ``decode`` returns first and never runs, such as a coroutine. None from
+    ``decode`` is null (``_Nulls``).
     """
+    nulls = _Nulls(name)
 
     def decode_one(raw: bytes) -> Any:
         value = decode(raw)
         if type(value) not in FINE:
             refuse_promise(value)
-        return value
+        return nulls.seen(value)
 
     def decode_all(column: list[bytes]) -> list[Any]:
         out = list(map(decode, column))
         if out:
             refuse_promise(out[0])
+        if NoneType in set(map(type, out)):
+            nulls.seen(None)
         return out
 
     def encode_one(value: Any) -> bytes:
@@ -312,13 +340,28 @@ def checked(given: Serde[Any]) -> Serde[Any]:
             raise SerdeError(f"{given.name}: encode returned {type(raw).__name__}, not bytes")
         return raw  # type: ignore[return-value]
 
+    nulls = _Nulls(given.name)
+
+    def decode_one(raw: bytes) -> Any:
+        return nulls.seen(given.decode(raw))
+
+    def decode_all(column: list[bytes]) -> list[Any]:
+        assert given.decode_all is not None
+        out = given.decode_all(column)
+        if NoneType in set(map(type, out)):
+            nulls.seen(None)
+        return out
+
+    fast = given.decode_all if given.decode_all in (None, as_it_is) else decode_all
     encode_one.__wrapped__ = given.encode  # type: ignore[attr-defined]
-    made = build(given.name, encode_one, given.decode)
+    decode_one.__wrapped__ = given.decode  # type: ignore[attr-defined]
+    made = build(given.name, encode_one, decode_one)
     return attrs.evolve(
         given,
         encode=made.encode,
         decode=made.decode,
         encode_all=None,
+        decode_all=fast,
         format=given.format or CUSTOM,
     )
 

@@ -43,6 +43,10 @@ def serde(of: Any) -> Serde[Any]:
     functions ``(encode, decode)`` and a ready ``Serde`` are taken as they are. A model or dataclass
     of pydantic is written, read and checked by pydantic, as JSON.
 
+    A ``decode`` that returns None says that the key or value is null, as a deserializer of Kafka
+    Streams does: the record goes on, a table deletes its row, and a warning says so once. For
+    bytes that cannot be read it raises an error, about which ``on_error=`` decides.
+
     ``NewType``, ``Annotated`` and aliases are what they stand for; what ``msgspec.Meta`` demands in
     an ``Annotated`` is demanded of each value that is read or written.
 

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import streamlet as sl
 from streamlet.errors import SerdeError
 from streamlet.serdes import serde
+from streamlet.testing import TopologyTestDriver
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -168,3 +170,37 @@ def test_single_values_are_immutable_and_are_not_copied() -> None:
     value = "long enough not to be interned " * 2
     assert serde(str).immutable
     assert serde(str).copy(value) is value
+
+
+def letters(raw: bytes) -> str | None:
+    """Decode a text, of which one is none."""
+    return None if raw == b"none" else raw.decode()
+
+
+NULLING: dict[str, Any] = {
+    "pair": (str.encode, letters),
+    "serde": sl.Serde("letters", str.encode, letters),
+    "columns": sl.Serde(
+        "letters", str.encode, letters, decode_all=lambda column: list(map(letters, column))
+    ),
+}
+
+
+@pytest.mark.parametrize("made", NULLING.values(), ids=[*NULLING])
+def test_a_decode_that_returns_none_makes_null_and_says_so_once(
+    made: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = sl.App("nulls")
+    app.table("rows", key=str, value=made, store="kept").to_stream().to("changes")
+    app.stream("lines", key=str, value=made).to("out")
+    with TopologyTestDriver(app) as driver:
+        for raw in (b"a", b"none", b"none"):
+            driver.pipe_bytes("rows", b"k", raw)
+            driver.pipe_bytes("lines", b"k", raw)
+        assert [one.value for one in driver.read_output("out")] == ["a", None, None]
+        assert driver.read_output("changes")[1].value is None
+        assert list(driver.store("kept").all()) == []
+        assert driver.dropped() == 0
+    said = [one.message for one in caplog.records if "decode returned None" in one.message]
+    assert len(said) == 2, "once for each topic's serde"
+    assert "a table deletes its row; raise an error for bytes that cannot be read" in said[0]
