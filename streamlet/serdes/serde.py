@@ -298,6 +298,16 @@ def wrong_type(name: str, accepts: Iterable[type], value: object) -> SerdeError:
     return SerdeError(f"{name}: expected {expected}, got {got}{plain_hint(value)}")
 
 
+def named(what: str, error: BaseException | None) -> BaseException | None:
+    """The error with what gave the value in front, if a serde refused that; else unchanged."""
+    if not issubclass(type(error), SerdeError):  # others may raise what they like when asked
+        return error
+    assert error is not None
+    told = SerdeError(f"{what}: {error}")
+    told.__cause__ = error.__cause__
+    return told
+
+
 def _reason(why: object) -> str:
     if isinstance(why, BaseException):
         text = text_of(why)

@@ -66,7 +66,7 @@ class Aggregate:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a function fails or returns what the serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
-        step = self.initializer, self.aggregator, reader(self.value), keeper(self.value)
+        step = self.initializer, self.aggregator, reader(self.value), keeper(self.value, "result")
         out, olds, failure = aggregated(self.store, batch, ckeys, *step)
         error = error if failure is None else failure
         return stored(self.store, self.use, batch, ckeys, out, olds, error)
@@ -85,7 +85,7 @@ class Reduce:
         """Raises ``OperatorFailed`` when the reducer fails or returns what the serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
         cache, reducer = self.store.cache, self.reducer
-        read, keep = reader(self.value), keeper(self.value)
+        read, keep = reader(self.value), keeper(self.value, "result")
         out: list[Any] = []
         olds: list[Any] = []
         find = cache.get if loaded(self.store, ckeys) else self.store.load

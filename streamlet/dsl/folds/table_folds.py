@@ -214,7 +214,7 @@ class TableFold:
         self, batch: Batch, ckeys: list[Any], sent: list[Any], error: BaseException | None
     ) -> Batch:
         """Fold changes, which were ``sent`` as these; raises as ``process``."""
-        step = _no_row, self._changed, reader(self.value), keeper(self.value)
+        step = _no_row, self._changed, reader(self.value), keeper(self.value, "result")
         out, olds, failure = aggregated(self.store, batch, ckeys, *step)
         at = len(out)
         if failure is None:

@@ -32,6 +32,7 @@ from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.hot_store import keyed
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.serdes import ColumnError, Serde
+from streamlet.serdes.serde import named
 from streamlet.topology.operator import TaskContext
 
 Function = Callable[..., Any]
@@ -140,7 +141,8 @@ class Subscribe:
         self, keys: list[Any], values: list[Any], serde: Serde[Any]
     ) -> tuple[list[bytes | None], BaseException | None]:
         found, failure = self.foreign.of_column(keys, values)
-        return wire.encoded(serde, found, failure)
+        keys, unwritten = wire.encoded(serde, found, None)
+        return keys, first_error(named("foreign_key=", unwritten), failure)
 
 
 class RowsBefore(Protocol):

@@ -14,7 +14,9 @@ from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import collect, first_error, has_null, not_null, nth, with_gaps
 from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.hot_store import HotStore, accepting, keyed
-from streamlet.serdes import Serde
+from streamlet.errors import SerdeError
+from streamlet.serdes import ColumnError, Serde
+from streamlet.serdes.serde import named
 from streamlet.state.versioned_store import VersionedStore
 
 
@@ -126,7 +128,7 @@ class GlobalJoin(StreamTableJoin):
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a function fails, or a key is refused."""
-        check = accepting(self.key)
+        check = accepting(self.key, "on=")
 
         def chosen(key: Any, value: Any) -> Any:
             found = self.on(key, value)
@@ -152,5 +154,17 @@ class GlobalJoin(StreamTableJoin):
 
     def _of_keys(self, batch: Batch, keys: list[Any]) -> Batch:
         """The results of records with the keys of the rows that they meet."""
-        rows, error = self._looked_up(batch.with_keys(keys))
-        return self._joined(batch, rows, error)
+        rows, error = self._found(batch.with_keys(keys))
+        return self._joined(batch, rows, named("on=", error))
+
+    def _found(self, batch: Batch) -> tuple[list[Any], BaseException | None]:
+        """Like ``_looked_up``, up to a key that has no bytes: no row can have it."""
+        try:
+            return self._looked_up(batch)
+        except SerdeError:
+            try:
+                self.key.encode_column(batch.keys)
+            except ColumnError as failed:
+                rows, error = self._looked_up(batch.slice(0, failed.index))
+                return rows, first_error(error, failed.cause)
+            raise

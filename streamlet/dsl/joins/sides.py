@@ -90,7 +90,7 @@ class Keep:
         """The values for the store as far as it takes them, and the failure of the next one."""
         if self.as_read:
             return values, None
-        good, error = collect(map(accepting(self.value), values), len(values))
+        good, error = collect(map(accepting(self.value, "result"), values), len(values))
         taken, failure = kept(self.value, values[: len(good)])
         return taken, error if failure is None else failure
 

@@ -135,12 +135,12 @@ def reader(serde: Serde[Any]) -> Callable[[Any], Any] | None:
     return None if serde.immutable else copier(serde)
 
 
-def keeper(serde: Serde[Any]) -> Callable[[Any], Any]:
+def keeper(serde: Serde[Any], what: str = "") -> Callable[[Any], Any]:
     """A function that gives a value as a store keeps it: ``accepting`` and ``copier`` in one.
 
-    It raises what the serde refuses it with.
+    It raises what the serde refuses it with; ``what`` as of ``accepting``.
     """
-    accepts, check, copy = serde.accepts, accepting(serde), copier(serde)
+    accepts, check, copy = serde.accepts, accepting(serde, what), copier(serde)
     if not accepts:
         return copy or (lambda value: value)
 
@@ -174,11 +174,13 @@ def copied(
     return (values, None) if copy is None else collect(map(copy, values), len(values))
 
 
-def accepting(serde: Serde[Any]) -> Callable[[Any], None]:
+def accepting(serde: Serde[Any], what: str = "") -> Callable[[Any], None]:
     """A check that the serde takes a value, made before the store has it.
 
     Without it the mistake would come to light at the commit, and no record could be named.
+    ``what`` is what messages call the value: the argument whose function gave it, or its result.
     """
+    called = f"{what}: {serde.name}" if what else serde.name
     accepts = serde.accepts
     if not accepts:
         return lambda value: None
@@ -186,6 +188,6 @@ def accepting(serde: Serde[Any]) -> Callable[[Any], None]:
     def check(value: Any) -> None:
         if type(value) not in accepts and value is not None:
             refuse_promise(value)
-            raise wrong_type(serde.name, accepts, value)
+            raise wrong_type(called, accepts, value)
 
     return check

@@ -116,7 +116,7 @@ class StoredRows:
         error = first_error(failure, error)
         if self.value.accepts:
             count = len(rows)
-            good, failure = collect(map(accepting(self.value), rows), count)
+            good, failure = collect(map(accepting(self.value, "result"), rows), count)
             rows, error = rows[: len(good)], first_error(failure, error)
         olds, failure = self._put(ckeys, rows)
         done = batch if len(olds) == len(batch) else batch.slice(0, len(olds))

@@ -79,7 +79,7 @@ class BoundFolding:
     @classmethod
     def bind(cls, of: Folding, value: Serde[Any]) -> BoundFolding:
         """For values of a serde."""
-        return cls(of, keeper(value), reader(value))
+        return cls(of, keeper(value, "result"), reader(value))
 
     def first(self) -> Any:
         """The initial value of a window, which the aggregator may change."""

@@ -220,3 +220,78 @@ def test_a_state_is_of_one_call() -> None:
         with pytest.raises(StreamletError, match=r"a State is used after the call.*dict\(state\)"):
             use()
     assert repr(kept[0]) == "State('a')"
+
+
+def _by_foreign_key(app: sl.App, *, left: bool) -> None:
+    lines = app.table("in", key=str, value=str)
+    join: Any = lines.left_join if left else lines.join
+    numbered = app.table("numbered", key=int, value=str)
+    join(numbered, lambda line, other: line, foreign_key=lambda line: line).to_stream().to("out")
+
+
+def _by_global_key(app: sl.App, *, left: bool, largest: bool = False) -> None:
+    lines = app.stream("in", key=str, value=str)
+    join: Any = lines.left_join if left else lines.join
+    numbered = app.global_table("numbered", key=int, value=str)
+    chosen: Any = (lambda key, line: 1 << 70) if largest else (lambda key, line: line)
+    join(numbered, lambda line, other: line, on=chosen).to("out")
+
+
+#: Operators whose function gives what a serde refuses, and how the message begins.
+REFUSED: dict[str, tuple[Callable[[sl.App], object], str]] = {
+    "on=": (lambda app: _by_global_key(app, left=False), r"on=: int: expected int, got str 'b'"),
+    "left, on=": (lambda app: _by_global_key(app, left=True), r"on=: int: expected int, got str"),
+    "on=, no bytes": (
+        lambda app: _by_global_key(app, left=False, largest=True),
+        r"on=: int: cannot encode 1180591620717411303424",
+    ),
+    "foreign_key=": (
+        lambda app: _by_foreign_key(app, left=False),
+        r"foreign_key=: int: expected int, got str 'b'",
+    ),
+    "left, foreign_key=": (
+        lambda app: _by_foreign_key(app, left=True),
+        r"foreign_key=: int: expected int, got str 'b'",
+    ),
+    "aggregate()": (
+        lambda app: (
+            app.stream("in", key=str, value=str)
+            .group_by_key()
+            .aggregate(int, lambda key, line, total: line, value=int)  # type: ignore[arg-type]
+        ),
+        r"result: int: expected int, got str 'b'",
+    ),
+    "windowed": (
+        lambda app: (
+            app.stream("in", key=str, value=str)
+            .group_by_key()
+            .windowed_by(sl.tumbling("1m"))
+            .aggregate(int, lambda key, line, total: line, value=int)  # type: ignore[arg-type]
+        ),
+        r"result: int: expected int, got str 'b'",
+    ),
+    "aggregate() of a table": (
+        lambda app: (
+            app.table("in", key=str, value=str)
+            .group_by(lambda key, line: (key, line), key=str, value=str)
+            .aggregate(int, lambda key, line, _: line, lambda key, line, _: line, value=int)  # type: ignore[arg-type]
+        ),
+        r"result: int: expected int, got str 'b'",
+    ),
+    "map_values() of a table": (
+        lambda app: app.table("in", key=str, value=str).map_values(
+            lambda line: line, value=int, store="kept"
+        ),
+        r"result: int: expected int, got str 'b'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_serde_refuses_is_named_by_the_argument_that_gave_it(case: str) -> None:
+    add, words = REFUSED[case]
+    app = sl.App("refused")
+    add(app)
+    said = rf"^a record failed \(SerdeError: {words}"
+    with TopologyTestDriver(app) as driver, pytest.raises(ProcessingError, match=said):
+        driver.pipe_input("in", "a", "b")
