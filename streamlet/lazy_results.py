@@ -171,11 +171,6 @@ def looked_at(
     return chain(_first(rest, check), rest)
 
 
-def refuse_unyielded(result: Any) -> None:
-    """Check one result as ``refuse_promise`` does; it may be a generator."""
-    refuse_promise(result, yields=True)
-
-
 def _first(results: Iterator[Any], check: Callable[[Any], None]) -> Iterator[Any]:
     for result in results:
         check(result)

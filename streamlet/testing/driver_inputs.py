@@ -11,6 +11,7 @@ from streamlet.arguments import check_is
 from streamlet.config.values import duration
 from streamlet.dsl.graph.durations import Duration
 from streamlet.dsl.graph.record_context import checked_header
+from streamlet.dsl.operators.pairs import is_pair
 from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.errors import SerdeError, WrongTypeError, WrongValueError
 from streamlet.kafka.ports import Headers
@@ -21,8 +22,6 @@ from streamlet.user_code import plain_hint, shown
 #: A time: ms since the epoch, or a ``datetime`` with a time zone.
 Time: TypeAlias = int | datetime
 
-#: Length of a record that is piped in: its key and its value.
-_PAIR = 2
 #: Records piped in without a time, and the wall clock, begin here: not 0, so that a time in ms that
 #: was taken for seconds shows.
 START_MS = 1_577_836_800_000  # 2020-01-01T00:00:00Z
@@ -71,15 +70,9 @@ def checked_pairs(records: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     Raises:
         WrongTypeError: they are no pairs of a key and a value.
     """
-    try:
-        found = list(records)
-        fits = not isinstance(records, Mapping) and all(
-            isinstance(one, tuple | list) for one in found
-        )
-        fits = fits and set(map(len, found)) <= {_PAIR}
-    except TypeError:
-        fits = False
-    if not fits:
+    fits = isinstance(records, Iterable) and not isinstance(records, Mapping)
+    found = list(records) if fits else []
+    if not (fits and all(map(is_pair, found))):
         raise WrongTypeError(
             f"pipe_inputs() expects pairs of a key and a value, got {shown(records)}"
         )

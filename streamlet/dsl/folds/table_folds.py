@@ -19,14 +19,13 @@ from streamlet.dsl.folds.stream_folds import aggregated, stored
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.columns import collect
 from streamlet.dsl.operators.hot_store import finished, keeper, keyed, reader
+from streamlet.dsl.operators.pairs import pair
 from streamlet.dsl.operators.result_columns import ResultColumns
-from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import Serde
 from streamlet.serdes.copies import own
 from streamlet.serdes.serde import build
 from streamlet.state.group_notes import GroupNotes
 from streamlet.state.store import CachedStore
-from streamlet.user_code import shown
 
 Function = Callable[..., Any]
 
@@ -134,16 +133,8 @@ class Regroup:
         place = own(self.function(key, value))
         if place is None:
             return None
-        group, found = place if type(place) is tuple and len(place) == 2 else _pair(place)
+        group, found = pair(place, "expected a pair (key, value), or None for no group")
         return None if group is None or found is None else (group, found)
-
-
-def _pair(place: Any) -> Any:
-    """A place that is a list or of a class of its own; the two characters of a text are none."""
-    refuse_promise(place)
-    if isinstance(place, tuple | list) and len(place) == 2:
-        return place
-    raise TypeError(f"expected a pair (key, value), or None for no group, got {shown(place)}")
 
 
 def _same(key: Serde[Any], one: Any, other: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice, tee
+from itertools import chain
 from operator import not_, truth
 from typing import Any
 
@@ -19,10 +19,10 @@ from streamlet.dsl.operators.columns import (
     spread,
 )
 from streamlet.dsl.operators.copies import Own, groups, snapshots
-from streamlet.dsl.operators.whole_results import first_whole, refuse_whole
-from streamlet.lazy_results import LARGE, looked_at, refuse_answer, refuse_promise, refuse_unyielded
+from streamlet.dsl.operators.pairs import plain_pair
+from streamlet.dsl.operators.whole_results import several
+from streamlet.lazy_results import LARGE, looked_at, refuse_answer
 from streamlet.topology.operator import TaskContext
-from streamlet.user_code import raised_at, shown
 
 Function = Callable[..., Any]
 
@@ -100,7 +100,7 @@ class Map:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or returns no pair."""
-        pairs = map(_pair, map(self.function, batch.keys, batch.values))
+        pairs = map(plain_pair, map(self.function, batch.keys, batch.values))
         out, error = collect(snapshots(pairs, self.own), len(batch))
         if error is not None:
             raise OperatorFailed(
@@ -123,14 +123,10 @@ class FlatMapValues:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or returns nothing iterable."""
         results = over_values(self.function, self.takes, batch.keys, batch.values)
-        looked, types = tee(looked_at(results, refuse_unyielded))
-        made, error = collect(groups(looked, self.own), len(batch))
-        count, whole = first_whole(islice(types, len(made)), len(made))
-        if whole is not None:
-            made, error = made[:count], whole
+        made, error = collect(groups(map(several, results), self.own), len(batch))
         if error is not None:
             done = _expanded(batch.slice(0, len(made)), made)
-            raise OperatorFailed(len(made), done, again=True) from _uniterable(error)
+            raise OperatorFailed(len(made), done, again=True) from error
         return _expanded(batch, made)
 
 
@@ -209,32 +205,11 @@ class DropNullKeys:
         return batch.select(mask)
 
 
-def _uniterable(error: BaseException) -> BaseException:
-    """The error; one about a result that has no values says what it may be."""
-    told = str(error) if type(error) is TypeError else ""
-    if not told.endswith("object is not iterable") or raised_at(error) is not None:
-        return error
-    return TypeError(f"expected values, in a list or yielded, [] for none, but {told}")
-
-
-def _pair(result: Any) -> tuple[Any, Any]:
-    if type(result) is not tuple or len(result) != 2:
-        refuse_promise(result)
-        raise TypeError(f"expected a pair (key, value), got {shown(result)}")
-    return result
-
-
 def _pairs(results: Any) -> Iterable[tuple[Any, Any]]:
     """The pairs, each checked; one by one where the function makes one after the other."""
-    if type(results) not in (list, tuple):
-        refuse_promise(results, yields=True)
-        refuse_whole(results)
-        try:
-            return map(_pair, results)
-        except TypeError as error:
-            wanted = "expected pairs (key, value), in a list or yielded, [] for none"
-            raise TypeError(f"{wanted}, got {shown(results)}") from error
-    return list(map(_pair, results))
+    if type(results) in (list, tuple):
+        return list(map(plain_pair, results))
+    return map(plain_pair, several(results, "pairs (key, value)"))
 
 
 def _with_pairs(batch: Batch, pairs: list[Any]) -> Batch:

@@ -13,7 +13,7 @@ from streamlet.dsl.operators.columns import collect
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import refuse_promise
 from streamlet.topology.names import check_topic_name
-from streamlet.user_code import raised_at, shown
+from streamlet.user_code import shown
 
 
 class TopicNames(dict[Any, str]):
@@ -46,6 +46,10 @@ class TopicNames(dict[Any, str]):
         self[topic] = topic
         return topic
 
+    def of(self, topic: Any) -> str:
+        """The name; what has no hash is refused like any other that is no text."""
+        return self[topic] if type(topic) is str else self.__missing__(topic)
+
 
 @attrs.frozen
 class ChooseTopics:
@@ -56,11 +60,9 @@ class ChooseTopics:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or returns no name of a topic."""
-        chosen = map(self.names.__getitem__, map(self.function, batch.keys, batch.values))
+        chosen = map(self.names.of, map(self.function, batch.keys, batch.values))
         topics, error = collect(chosen, len(batch))
         if error is not None:
-            if str(error).startswith("unhashable type: ") and raised_at(error) is None:
-                error = TypeError(f"expected the name of a topic, but {error}")
             done = batch.slice(0, len(topics))
             raise OperatorFailed(
                 len(topics), done.with_values(done.values, topics), again=True

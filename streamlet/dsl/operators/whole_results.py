@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import GeneratorType
 from typing import Any
 
+from streamlet.lazy_results import refuse_promise
 from streamlet.user_code import shown
 
 #: Types of results that are meant.
@@ -34,30 +35,22 @@ def whole(kind: type) -> str | None:
     return None
 
 
-def refuse_whole(result: Any) -> None:
-    """Check one result.
+def several(results: Any, what: str = "values") -> Iterable[Any]:
+    """The results that a function returns together, or yields; ``what`` messages call them.
 
     Raises:
-        TypeError: it would be taken apart.
+        TypeError: there are none in it, it never runs, or it would be taken apart.
     """
-    parts = whole(type(result))
+    kind = type(results)
+    if kind in _FINE:
+        return results  # type: ignore[no-any-return]
+    refuse_promise(results, yields=True)
+    parts = whole(kind)
     if parts is not None:
-        raise TypeError(_text(result, parts))
-
-
-def first_whole(results: Iterable[Any], count: int) -> tuple[int, BaseException | None]:
-    """The number of results before the first that would be taken apart, and the error about it."""
-    kept = [*results]
-    kinds = {kind: parts for kind in set(map(type, kept)) if (parts := whole(kind)) is not None}
-    if not kinds:
-        return count, None
-    index = next(index for index, one in enumerate(kept) if type(one) in kinds)
-    return index, TypeError(_text(kept[index], kinds[type(kept[index])]))
-
-
-def _text(result: Any, parts: str) -> str:
-    kind = type(result).__name__
-    return (
-        f"expected values in a list, or yielded, got the {kind} {shown(result)}, which would be "
-        f"taken apart into {parts}; return [result], or a list of what is meant"
-    )
+        raise TypeError(
+            f"expected {what} in a list, or yielded, got the {kind.__name__} {shown(results)}, "
+            f"which would be taken apart into {parts}; return [result], or a list of what is meant"
+        )
+    if not isinstance(results, Iterable) and not hasattr(kind, "__getitem__"):
+        raise TypeError(f"expected {what}, in a list or yielded, [] for none, got {shown(results)}")
+    return results  # type: ignore[no-any-return]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_origin, overload
 
+from streamlet.dsl.operators.pairs import pair
 from streamlet.dsl.processors.record import checked_time
 from streamlet.dsl.processors.rows_by_key import RowsByKey
 from streamlet.dsl.processors.store_view import StoreView
@@ -40,9 +41,7 @@ def _pairs_of(entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
     if not isinstance(entries, Iterable):
         raise TypeError(f"{wanted}, got {shown(entries)}")
     for entry in entries:
-        if not isinstance(entry, tuple | list) or len(entry) != 2:
-            raise TypeError(f"{wanted}, got {shown(entry)}")
-        key, value = entry
+        key, value = pair(entry, wanted)
         yield key, value
 
 

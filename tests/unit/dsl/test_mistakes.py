@@ -192,9 +192,28 @@ RESULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda lines: lines.to_table().group_by(lambda k, v: "ab", key=str, value=str).count(),
         r"expected a pair \(key, value\), or None for no group, got 'ab'",
     ),
+    "map, a list of two": (
+        lambda lines: lines.map(lambda k, v: [k, v], key=str, value=str),
+        r"expected a pair \(key, value\), got \['a', 'b'\]",
+    ),
+    "flat_map, a list of two": (
+        lambda lines: lines.flat_map(lambda k, v: [[k, v]], key=str, value=str),
+        r"expected a pair \(key, value\), got \['a', 'b'\]",
+    ),
+    "put_all, no pair": (
+        lambda lines: lines.process(
+            lambda r, context: context.store("kept").put_all(["ab"]),
+            stores=[sl.key_value_store("kept", key=str, value=str)],
+        ),
+        r"put_all\(\) expects pairs \(key, value\), got 'ab'",
+    ),
+    "flat_map_values, Python's own error inside": (
+        lambda lines: lines.flat_map_values(lambda v: map(iter, [5]), value=str),
+        r"`: TypeError: 'int' object is not iterable; a record failed",
+    ),
     "to, a list": (
         lambda lines: lines.to(lambda k, v: ["out"]),
-        "expected the name of a topic, but unhashable type: 'list'",
+        r"expected the name of a topic, got \['out'\]",
     ),
     "partitioner, a number of numpy": (
         lambda lines: lines.to("out", partitioner=lambda k, v, n: numpy.int64(0)),
@@ -232,6 +251,45 @@ def test_a_result_that_an_operator_cannot_take_is_told_with_what_it_takes(of: st
     make(app.stream("in", key=str, value=str))
     with TopologyTestDriver(app) as driver, pytest.raises(ProcessingError, match=message):
         driver.pipe_input("in", "a", "b")
+
+
+def test_lists_of_two_are_pairs_where_a_table_is_grouped_and_where_pairs_are_put() -> None:
+    app = sl.App("lists")
+    lines = app.table("in", key=str, value=str)
+    groups: Any = lines.group_by(lambda key, line: [line, key], key=str, value=str)  # type: ignore[arg-type, return-value]
+    groups.count(store="grouped")
+    kept = sl.key_value_store("kept", key=str, value=str)
+    lines.to_stream().process(
+        lambda record, context: context.store(kept).put_all([[record.key, record.value]]),
+        stores=[kept],
+    )
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", "b")
+        driver.pipe_inputs("in", [["c", "b"]])  # type: ignore[list-item]
+        assert driver.store("grouped").get("b") == 2
+        assert dict(driver.store(kept).all()) == {"a": "b", "c": "b"}
+
+
+def test_each_result_of_flat_map_values_is_looked_at_in_its_place() -> None:
+    async def late(line: str) -> str:
+        return line
+
+    app = sl.App("looked", on_error="skip")
+    lines = app.stream("in", key=str, value=str)
+    results: dict[str, Any] = {
+        "a": ["1"],
+        "b": late,
+        "c": "23",
+        "d": ["4"],
+        "e": 5,
+        "f": iter("67"),
+    }
+    answer: Any = lambda line: late(line) if line == "b" else results[line]  # noqa: E731
+    lines.flat_map_values(answer, value=str).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_inputs("in", [(None, line) for line in results])
+        assert [one.value for one in driver.read_output("out")] == ["1", "4", "6", "7"]
+        assert driver.skipped() == 3
 
 
 def test_headers_that_can_be_gone_through_once_are_refused() -> None:
