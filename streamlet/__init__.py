@@ -22,7 +22,7 @@ from streamlet.lazy_names import load_name, public_names
 
 def __getattr__(name: str) -> Any:
     if name not in public_names(__name__) and not name.startswith("_"):
-        sentence = import_module("streamlet.dsl.absent").elsewhere(name)
+        sentence = import_module("streamlet.absent").elsewhere(name)
         if sentence is not None:
             raise AttributeError(sentence)
     found = globals()[name] = load_name(__name__, name)

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import (
     call_problem,
     calls_told_by_form,
@@ -21,7 +22,6 @@ from streamlet.arguments import (
 from streamlet.config import Settings
 from streamlet.config.security import OAUTH_FUNCTION
 from streamlet.config.sources import Entry, FileEntries
-from streamlet.dsl.absent import no_operator
 from streamlet.dsl.describing import Describing
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import Kind
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from streamlet.scaling.scale_down import ScaleDownResult
 
 
+@explains_misuse
 @calls_told_by_form
 class App(OneApp, Sources, Describing, Queries, Running):
     """An application: a name, settings and a topology.
@@ -155,9 +156,6 @@ class App(OneApp, Sources, Describing, Queries, Running):
         self._builder = Builder(name, Kind.default(key, "key"), Kind.default(value, "value"))
         self._served, self._tables = ServedTasks(), {}
         self._made = True
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
 
     def __repr__(self) -> str:
         return f"App({self.name!r})"

@@ -17,7 +17,7 @@ from math import isnan
 from numbers import Real
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin
 
 import attrs
 
@@ -226,6 +226,29 @@ def calls_told_by_form(of: type[T]) -> type[T]:
         if name == "__init__" or not name.startswith("_"):
             setattr(of, name, told_by_form(member))
     return of
+
+
+def rare_calls_told_by_form(of: type[T]) -> type[T]:
+    """The class, as by ``calls_told_by_form``, for calls that check their own arguments.
+
+    Methods that are called once a record are left alone: those with ``*more: Never``, which begin
+    with ``refuse_more``.
+    """
+    for name, member in [*vars(of).items()]:
+        if inspect.isfunction(member) and not name.startswith("_"):
+            annotations = member.__annotations__.values()
+            if "Never" not in annotations and not hasattr(member, "__wrapped__"):
+                setattr(of, name, types_checked_inside(member))
+    return of
+
+
+def refuse_more(form: str, instead: str) -> NoReturn:
+    """Refuse arguments that a call does not have.
+
+    Raises:
+        WrongTypeError: always.
+    """
+    raise WrongTypeError(f"{form} takes no other arguments: {instead}")
 
 
 def never_by_hand(how: str, *, at: int = 0) -> Callable[[type[T]], type[T]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import attrs
 import msgspec
 
+from streamlet.absent import explained_in_errors
 from streamlet.arguments import calls_told_by_form, told_by_form
 from streamlet.bounded import is_deeper
 from streamlet.errors import SerdeError
@@ -46,6 +47,7 @@ _ONE_COLUMN = (int, str, float, bool)
 _DEEPEST = 100
 
 
+@explained_in_errors
 @attrs.frozen
 class ChangeEvent(Generic[V]):
     """One change of a row in a database.

@@ -21,6 +21,7 @@ from typing import Self
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, check_is
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
@@ -68,6 +69,7 @@ class Parts:
     clock: Clock
 
 
+@explains_misuse
 @calls_told_by_form
 class Consumer:
     """A member of a group of consumers.

@@ -30,10 +30,17 @@ _WHOLE = "(all lines: import sys, traceback; traceback.print_exception(sys.last_
 
 def error_text(error: BaseException) -> str:
     """Describe an error of the user's program, its own line first, without traceback."""
-    message = cut(text_of(error), _MOST_MESSAGE)
+    message = cut(_missing(error) or text_of(error), _MOST_MESSAGE)
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     place = raised_at(error)
     return text if place is None else f"{place}: {text}"
+
+
+def _missing(error: BaseException) -> str | None:
+    """The message for a name that an object of streamlet does not have; None for other errors."""
+    from streamlet.absent import hint  # which raises errors of this module
+
+    return hint(error)
 
 
 class StreamletError(Exception):

@@ -18,6 +18,7 @@ from typing import Any, Literal, Optional, TypedDict, get_origin
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import told_by_form
 from streamlet.dsl.expressions import Expression, Function, compiled, is_told, result_of, type_of
 from streamlet.dsl.graph.inference import UNKNOWN
@@ -33,6 +34,7 @@ _CONTAINERS = (list, dict, tuple, set, frozenset)
 _DOCUMENT = frozenset({NoneType, bool, int, float, str, list, dict})
 
 
+@explains_misuse
 @attrs.frozen(eq=False)
 class Aggregation:
     """One result per key."""
@@ -123,6 +125,7 @@ def distinct(of: Expression) -> Aggregation:
     return Aggregation("distinct", of)
 
 
+@explains_misuse
 @attrs.frozen(eq=False)
 class MadeOf:
     """The parts of an aggregator, which carries them as ``made_of``; ``kept``: type of its rows."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, check_callable, never_by_hand
-from streamlet.dsl.absent import no_operator
 from streamlet.dsl.expressions import plain
 from streamlet.dsl.graph.functions import check_not_marked, check_takes
 from streamlet.dsl.graph.ownership import with_own_key
@@ -28,13 +28,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@explains_misuse
 @never_by_hand("KStream.split() makes it")
 @calls_told_by_form
 class BranchedKStream(Generic[K, V]):
     """Made by ``KStream.split``; a record goes to the first branch whose predicate is true."""
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
 
     def __init__(self, stream: KStream[K, V], name: str) -> None:
         self._stream = stream

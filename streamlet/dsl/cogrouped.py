@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, check_is, never_by_hand
-from streamlet.dsl.absent import no_operator
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.stream_folds import Aggregate
 from streamlet.dsl.graph.builder import Builder
@@ -48,6 +48,7 @@ A = TypeVar("A")
 Streams: TypeAlias = "tuple[tuple[KGroupedStream[Any, Any], Any], ...]"
 
 
+@explains_misuse
 @never_by_hand("KGroupedStream.cogroup() makes it")
 @calls_told_by_form
 class CogroupedKStream(Generic[K, A]):
@@ -55,9 +56,6 @@ class CogroupedKStream(Generic[K, A]):
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
 
     def cogroup(
         self, grouped: KGroupedStream[K, W], aggregator: Callable[[K, W, A], A | None]
@@ -164,6 +162,7 @@ class CogroupedKStream(Generic[K, A]):
         return KTable(TableNode(builder, node, use, spec), first._key, kind)
 
 
+@explains_misuse
 @never_by_hand("CogroupedKStream.windowed_by() makes it")
 @calls_told_by_form
 class WindowedCogroupedKStream(Generic[K, A]):
@@ -175,9 +174,6 @@ class WindowedCogroupedKStream(Generic[K, A]):
         self._streams = cogrouped._streams
         self._windows = windows
         self._late = late
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
 
     def aggregate(
         self,

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal, is_typeddict
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import told_by_form
 from streamlet.dsl.graph.inference import UNKNOWN, without_none
 from streamlet.errors import TopologyError, WrongTypeError
@@ -53,6 +54,7 @@ _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 _DEEPEST = 40
 
 
+@explains_misuse
 class Expression:
     """Base of all expressions. Made by ``col``, ``key``, ``value``, ``lit``, and out of others."""
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import never_by_hand
-from streamlet.dsl.absent import no_operator
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import result_type
@@ -34,6 +34,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@explains_misuse
 @never_by_hand("App.global_table() makes it")
 class GlobalKTable(Generic[K, V]):
     """A table that each process reads whole, so that streams of any key can join with it.
@@ -46,9 +47,6 @@ class GlobalKTable(Generic[K, V]):
         self._spec = spec
         self._key = key
         self._value = value
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
 
     def __repr__(self) -> str:
         return f"GlobalKTable[{self._key.shown}, {self._value.shown}] in store {self.store!r}"

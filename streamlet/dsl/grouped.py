@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, overload
+from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, never_by_hand
-from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregate_results import kept_as, with_results
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
 from streamlet.dsl.cogrouped import CogroupedKStream
@@ -57,6 +57,7 @@ class Initializer(Protocol[A_co]):
         ...
 
 
+@explains_misuse
 @never_by_hand("KStream.group_by() and group_by_key() make it")
 @calls_told_by_form
 class KGroupedStream(Generic[K, V]):
@@ -87,9 +88,6 @@ class KGroupedStream(Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"KGroupedStream[{self._key.shown}, {self._value.shown}] of {self._parent}"
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
 
     def count(
         self, *, store: StoreLike = None, emit: Emit = "updates", name: str | None = None

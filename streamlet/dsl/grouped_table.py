@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, never_by_hand
-from streamlet.dsl.absent import no_operator
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.on_commit import Emit, check_emit, on_commit
 from streamlet.dsl.folds.table_folds import (
@@ -44,6 +44,7 @@ A = TypeVar("A")
 _NO_TTL = "a row of the table that leaves its group is taken back from it, which must be there"
 
 
+@explains_misuse
 @never_by_hand("KTable.group_by() makes it")
 @calls_told_by_form
 class KGroupedTable(Generic[K, V]):
@@ -73,9 +74,6 @@ class KGroupedTable(Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"KGroupedTable[{self._key.shown}, {self._value.shown}] of {self._node.name}"
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
 
     def count(
         self, *, store: StoreLike = None, emit: Emit = "updates", name: str | None = None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, check_callable, check_is, never_by_hand
 from streamlet.bounded import TASK_NUMBER_MAX
-from streamlet.dsl.absent import no_item, no_operator
 from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.folds.deduplication import Deduplicate, deduplication_store
@@ -92,6 +92,7 @@ R = TypeVar("R")
 G = TypeVar("G")
 
 
+@explains_misuse
 @never_by_hand("App.stream() and the methods of streams and tables make it")
 @calls_told_by_form
 class KStream(Generic[K, V]):
@@ -116,9 +117,6 @@ class KStream(Generic[K, V]):
     def _repr_html_(self) -> str:
         """The topology so far as a picture, for notebooks; the node of this stands out."""
         return picture_of(self._node.builder.graph, marked=self._node.name)
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__, __getitem__, __setitem__ = no_operator, no_item, no_item
 
     # One record at a time.
 

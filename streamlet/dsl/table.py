@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, never_by_hand
-from streamlet.dsl.absent import no_item, no_operator
 from streamlet.dsl.foreign_keys.nodes import joined_by_foreign_key
 from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import pair_types, result_type
@@ -36,6 +36,7 @@ F = TypeVar("F")
 R = TypeVar("R")
 
 
+@explains_misuse
 @never_by_hand("App.table(), aggregations and the methods of tables make it")
 @calls_told_by_form
 class KTable(Generic[K, V]):
@@ -57,9 +58,6 @@ class KTable(Generic[K, V]):
     def _repr_html_(self) -> str:
         """The topology so far as a picture, for notebooks; the node of this stands out."""
         return picture_of(self._node.builder.graph, marked=self._node.name)
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__, __getitem__, __setitem__ = no_operator, no_item, no_item
 
     @property
     def store(self) -> str:

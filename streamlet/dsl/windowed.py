@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, never_by_hand
-from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregate_results import kept_as, with_results
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
 from streamlet.dsl.folds.none_results import name_operator, noticed
@@ -50,6 +50,7 @@ V = TypeVar("V")
 A = TypeVar("A")
 
 
+@explains_misuse
 @never_by_hand("KGroupedStream.windowed_by() makes it")
 @calls_told_by_form
 class WindowedKStream(Generic[K, V]):
@@ -84,9 +85,6 @@ class WindowedKStream(Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"WindowedKStream of {self._grouped!r}"
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
 
     def count(
         self, *, store: StoreLike = None, name: str | None = None

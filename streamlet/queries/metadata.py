@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.control.values import MemberKey, MemberProgress, StoreServer
 from streamlet.control.view import ControlView
 from streamlet.types import TaskId
@@ -15,6 +16,7 @@ _ROLES = ("active", "pending", "learner", "standby", "released")
 _COPIES = ("learner", "standby")
 
 
+@explains_misuse
 @attrs.frozen
 class StoreHost:
     """A member, the tasks that it reports, and where it answers queries.
@@ -31,6 +33,7 @@ class StoreHost:
     copies: tuple[TaskId, ...] = ()
 
 
+@explains_misuse
 @attrs.frozen
 class KeyMetadata:
     """The members that have a key: the one that runs its task, and those with copies.

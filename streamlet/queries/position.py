@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form
 from streamlet.bounded import INT32_MAX, INT64_MAX, whole
 from streamlet.errors import WrongTypeError
@@ -14,6 +15,7 @@ from streamlet.types import TopicPartition
 from streamlet.user_code import shown
 
 
+@explains_misuse
 @calls_told_by_form
 @attrs.frozen
 class Position:
@@ -80,6 +82,7 @@ def _is_offset(entry: tuple[Any, Any]) -> bool:
     return isinstance(entry[0], TopicPartition) and type(entry[1]) is int
 
 
+@explains_misuse
 @calls_told_by_form
 @attrs.frozen
 class PositionBound:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form
 from streamlet.dsl.processors.store_views import (
     KeyValueStore,
@@ -28,6 +29,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
+@explains_misuse
 class Query(ABC, Generic[R_co]):
     """A question to one store; the classes below are all there are.
 
@@ -200,6 +202,7 @@ class MultiVersionedKeyQuery(KeyedQuery[Iterator[VersionedRecord[V]]], Generic[K
         return reversed([*found]) if self.descending else found
 
 
+@explains_misuse
 @calls_told_by_form
 @attrs.frozen
 class StateQueryRequest(Generic[R]):
@@ -225,6 +228,7 @@ class StateQueryRequest(Generic[R]):
     max_staleness: timedelta | float | None = None
 
 
+@explains_misuse
 @attrs.frozen
 class QueryResult(Generic[R]):
     """The answer of one partition.
@@ -240,6 +244,7 @@ class QueryResult(Generic[R]):
     staleness_ms: int = 0
 
 
+@explains_misuse
 @attrs.frozen
 class StateQueryResult(Generic[R]):
     """The answers of a query by partition. No partition that was asked is missing."""

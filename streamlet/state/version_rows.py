@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from streamlet.absent import explained_in_errors
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build_rows
 from streamlet.state.headed_parts import HeadedPart, read_block, with_block, written_block
@@ -35,6 +36,7 @@ _NONE = -1
 _HEADED = -3
 
 
+@explained_in_errors
 class VersionedRecord(NamedTuple, Generic[V]):
     """A value that a versioned store had at a time.
 

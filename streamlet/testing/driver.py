@@ -1,8 +1,7 @@
 """``TopologyTestDriver``: an application's topology without a broker.
 
-The tasks, operators and stores are those of a worker; only the topics are lists here. A topic has
-one partition unless ``partitions=`` gives it more, and each partition its own tasks then. What is
-written to a topic that the application reads, a repartition topic or another, is read at once.
+The tasks, operators and stores are those of a worker; only the topics are lists, each of one
+partition unless ``partitions=`` says more. Records for a topic that is read are read at once.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar, overload
 
+from streamlet.absent import explains_misuse
 from streamlet.app import App
 from streamlet.arguments import calls_told_by_form
 from streamlet.clock import ManualClock, no_pause
@@ -47,6 +47,7 @@ S = TypeVar("S")
 CACHE_BYTES = 16 * 1024 * 1024
 
 
+@explains_misuse
 @calls_told_by_form
 class TopologyTestDriver(Closing):
     """Runs an application's topology in the calling thread.
@@ -90,8 +91,8 @@ class TopologyTestDriver(Closing):
         given_to = tables, stores, policy, self.application, self._lettered
         self._globals = GlobalState(*given_to, RetryPause(in_parts=False, block=no_pause))
         self._sources |= {table.topic: table.source for table in tables}
-        of_tables = {table.store.name: table.store for table in tables}
-        self._global_stores = DriverStores(of_tables, GlobalStores(stores.stores))
+        specs = {table.store.name: table.store for table in tables}
+        self._global_stores = DriverStores(specs, GlobalStores(stores.stores))
         for part in self._topology.subtopologies:
             for number in range(part.task_count(self._topics.counts)):
                 self._open(part, number)

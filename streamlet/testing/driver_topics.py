@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamlet.absent import explains_misuse
 from streamlet.errors import ConfigError, NotFoundError
 from streamlet.kafka.placements import DEFAULT, place
 from streamlet.kafka.ports import Headers, PartitionBatch
@@ -18,6 +19,7 @@ from streamlet.types import TopicPartition
 from streamlet.user_code import listed, shown
 
 
+@explains_misuse
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
     """A record that the application wrote, decoded; many are rows of ``pandas.DataFrame``.

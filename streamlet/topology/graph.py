@@ -12,6 +12,7 @@ from functools import partial
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.config.optimizations import MERGE_REPARTITION_TOPICS, SINGLE_STORE_SELF_JOIN
 from streamlet.control.values import ChangelogTypes
 from streamlet.errors import TopologyError
@@ -37,6 +38,7 @@ from streamlet.types import TaskId
 from streamlet.user_code import shown
 
 
+@explains_misuse
 @attrs.frozen(eq=False)
 class Topology:
     """Everything an application does, cut into the parts that tasks are made of.

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, get_args, get_origin, overload
 import attrs
 import msgspec
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import types_checked_inside
 from streamlet.bounded import whole
 from streamlet.clock import Clock, SystemClock
@@ -44,12 +45,11 @@ S = TypeVar("S")
 _MARGIN_S = 5.0
 #: The longest time that a server may be asked to take, s: it refuses a longer one at once.
 _MOST_S = MOST_WAIT_MS / 1_000
-#: Bytes of an answer, at most.
-_MOST_BYTES = 256 << 20
-#: Entries of a page that a read of many asks for.
-_PAGE = "1000"
+#: Bytes of an answer, at most; and entries of a page that a read of many asks for.
+_MOST_BYTES, _PAGE = 256 << 20, "1000"
 
 
+@explains_misuse
 @attrs.frozen(eq=False)
 class StoreClient:
     """A server of queries, as ``streamlet.connect`` gives it; for any thread.
@@ -254,9 +254,9 @@ def connect(
     if key is not None and certificate is None:
         raise ConfigError(["connect(key=) is that of a certificate: give certificate= too"])
     own = None if certificate is None else (str(certificate), str(key or certificate))
-    authorities = None if ca is None else str(ca)
     names = "connect(certificate=, key=)", "connect(ca=)"
-    context = with_files(own, authorities, names) if own or ca is not None else None
+    files = own, None if ca is None else str(ca), names
+    context = None if own is None and ca is None else with_files(*files)
     return StoreClient(url, token.strip() if isinstance(token, str) else token, context)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Never
 
 import attrs
 
+from streamlet.arguments import refuse_more
 from streamlet.dsl.processors.queried_views import QUERIED
 from streamlet.dsl.processors.store_view import StoreView
 from streamlet.dsl.processors.store_views import (
+    NO_DEFAULT,
     KeyValueStore,
     TimestampedStore,
     ValueAndTimestamp,
@@ -67,8 +69,10 @@ class _Remote(StoreView):
 class _RemoteEntries(_Remote):
     """Reads of entries by key."""
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: Any, *more: Never, **named: Never) -> Any:
         """The entry of a key, or None."""
+        if more or named:
+            refuse_more("get(key)", NO_DEFAULT)
         found = self._reads.one(key)
         return None if found is None else self._entry_of(found)
 

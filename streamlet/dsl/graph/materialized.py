@@ -7,12 +7,14 @@ from typing import TypeAlias
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, check_is
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.errors import TopologyError
 from streamlet.state.rocks_choice import RocksChoice, rocks_choice
 
 
+@explains_misuse
 @calls_told_by_form
 @attrs.frozen
 class Materialized:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 
 import attrs
 
+from streamlet.absent import explained_in_errors
 from streamlet.arguments import check_callable, told_by_form
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.kafka.ports import Headers
@@ -28,6 +29,7 @@ Function = Callable[..., Any]
 MARK = "_streamlet_non_deterministic"
 
 
+@explained_in_errors
 class RecordContext:
     """The origin of the record of a call, its timestamp and its headers.
 

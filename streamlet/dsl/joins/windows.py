@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import told_by_form
 from streamlet.dsl.graph.durations import Duration, milliseconds, window_ms
 from streamlet.errors import TopologyError
@@ -17,6 +18,7 @@ log = get_logger(__name__)
 LEAST_BUCKET_MS = 1_024
 
 
+@explains_misuse
 @attrs.frozen
 class JoinWindows:
     """The span of times in which a record of the other stream joins with a record of this one.

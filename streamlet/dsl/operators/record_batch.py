@@ -16,7 +16,7 @@ from uuid import UUID
 import attrs
 import msgspec
 
-from streamlet.dsl.absent import no_item
+from streamlet.absent import explains_misuse
 from streamlet.kafka.ports import Headers
 from streamlet.lazy_results import count_before_promise, lazy_text, promise_text
 from streamlet.user_code import shown
@@ -80,6 +80,7 @@ class NoColumnError(TypeError):
     """The function returned what is no column of one value for each record."""
 
 
+@explains_misuse
 @attrs.frozen
 class RecordBatch(Generic[K, V]):
     """Records in columns of equal length, in their order.
@@ -98,9 +99,6 @@ class RecordBatch(Generic[K, V]):
     values: list[V]
     timestamps: list[int]
     _headers: Sequence[Headers | None] | None = None
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse it
-        __getitem__ = no_item
 
     def __len__(self) -> int:
         return len(self.values)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Never, TypeVar
 from weakref import WeakKeyDictionary
 
-from streamlet.arguments import never_by_hand
+from streamlet.absent import explains_misuse
+from streamlet.arguments import never_by_hand, rare_calls_told_by_form, refuse_more
 from streamlet.dsl.processors.store_view import WHO_GIVES
-from streamlet.dsl.processors.store_views import KeyValueStore
+from streamlet.dsl.processors.store_views import NO_DEFAULT, NO_TIMES, KeyValueStore
 from streamlet.errors import StreamletError, error_text
 from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import Serde
@@ -24,6 +25,8 @@ MakeStore = Callable[[KeyValueStore[Any, Any]], Any]
 _OBJECTS: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
+@rare_calls_told_by_form
+@explains_misuse
 @never_by_hand(WHO_GIVES)
 class LruStore(KeyValueStore[K, V], Generic[K, V]):
     """A store of values by key that keeps the latest keys only, as Kafka Streams' ``lruMap``.
@@ -50,15 +53,19 @@ class LruStore(KeyValueStore[K, V], Generic[K, V]):
         #: Keys by their cache keys, the one that was not used for longest first.
         self._order: dict[Any, Any] = dict(zip(store.ckeys(keys), keys, strict=True))
 
-    def get(self, key: K) -> V | None:
+    def get(self, key: K, *more: Never, **named: Never) -> V | None:
         """The value of a key, or None; the key counts as used."""
+        if more or named:
+            refuse_more("get(key)", NO_DEFAULT)
         found = super().get(key)
         if found is not None:
             self._use(key)
         return found
 
-    def put(self, key: K, value: V | None) -> None:
+    def put(self, key: K, value: V | None, *more: Never, **named: Never) -> None:
         """Set the value of a key, or delete it with None; may delete another key."""
+        if more or named:
+            refuse_more("put(key, value)", NO_TIMES)
         self._put(key, value, self._store.commits.latest + 1)
         if value is None:
             self._order.pop(self._ckey(key), None)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 
-from streamlet.dsl.absent import no_operator
+from streamlet.absent import explained_in_errors, explains_misuse
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.processors.record import checked_time
 from streamlet.errors import StreamletError, WrongTypeError
@@ -24,6 +24,7 @@ def _ended() -> dict[str, Any]:
     )
 
 
+@explained_in_errors
 @attrs.frozen
 class Timer(Generic[K]):
     """A timer that is due: its key, its name and its time, ms since the epoch."""
@@ -33,6 +34,7 @@ class Timer(Generic[K]):
     time: int
 
 
+@explains_misuse
 class State(MutableMapping[str, Any], Generic[K]):
     """The dict of one key, and its timers, during one call of a state function.
 
@@ -103,9 +105,6 @@ class State(MutableMapping[str, Any], Generic[K]):
     def end(self) -> None:
         """End the call: what is made of the state from now on would be lost, and is refused."""
         self._data, self._read, self._call = None, _ended, _ENDED
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
 
     @property
     def data(self) -> dict[str, Any]:

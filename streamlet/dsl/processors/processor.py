@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import check_callable, never_by_hand
-from streamlet.dsl.absent import no_operator
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.processors.forwarded import Forwarding
@@ -31,6 +31,7 @@ VOut = TypeVar("VOut")
 S = TypeVar("S")
 
 
+@explains_misuse
 @never_by_hand(
     "process() gives each processor its own, in init; a TopologyTestDriver does so in tests", at=2
 )
@@ -57,9 +58,6 @@ class ProcessorContext(Generic[KOut, VOut]):
             "stream_time": Punctuators(),
             "wall_clock": Punctuators(),
         }
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
 
     @property
     def application_id(self) -> str:

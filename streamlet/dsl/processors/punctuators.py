@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from streamlet.absent import explains_misuse
+
 #: By which time a function is called.
 PunctuationType: TypeAlias = Literal["stream_time", "wall_clock"]
 
@@ -20,6 +22,7 @@ PunctuationType: TypeAlias = Literal["stream_time", "wall_clock"]
 Punctuator: TypeAlias = Callable[[int], Any]
 
 
+@explains_misuse
 @attrs.define(eq=False)
 class Cancellable:
     """A function that is called at intervals, until it is cancelled."""

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 import msgspec
 
+from streamlet.absent import explained_in_errors
 from streamlet.batch import Batch
 from streamlet.dsl.graph.record_context import checked_header
 from streamlet.types import LATEST_MS, is_time
@@ -26,6 +27,7 @@ RecordHeaders = tuple[tuple[str, bytes | None], ...]
 _NO_HEADERS = "expected headers as pairs of a name and bytes, such as [('id', b'7')], got "
 
 
+@explained_in_errors
 class Record(msgspec.Struct, Generic[K, V], frozen=True):
     """A record: key, value, timestamp (ms since the epoch) and headers. It never changes.
 
@@ -65,6 +67,7 @@ class Record(msgspec.Struct, Generic[K, V], frozen=True):
         return next((value for other, value in reversed(self.headers) if other == name), None)
 
 
+@explained_in_errors
 @attrs.frozen
 class RecordMetadata:
     """The place where a record was read: behind a ``repartition()`` the internal topic."""

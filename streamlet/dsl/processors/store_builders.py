@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import never_by_hand, told_by_form
-from streamlet.dsl.absent import no_operator
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_takes
@@ -51,6 +51,7 @@ _BUCKETS = 8
 _KEPT = "an operator keeps it"
 
 
+@explains_misuse
 @never_by_hand("key_value_store(), window_store() and their like make it", at=1)
 @attrs.frozen(eq=False)
 class StoreBuilder(Generic[S]):
@@ -73,9 +74,6 @@ class StoreBuilder(Generic[S]):
     retain_duplicates: bool = False
     max_entries: int = 0
     make: MakeStore | None = None
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
-        __getattr__ = no_operator
 
     @property
     def name(self) -> str:

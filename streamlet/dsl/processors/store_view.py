@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import never_by_hand
-from streamlet.dsl.absent import no_item, no_operator
 from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.processors.store_expiry import StoreExpiry
 from streamlet.errors import TopologyError, WrongValueError
@@ -25,6 +25,7 @@ log = get_logger(__name__)
 WHO_GIVES = "a processor gets it by context.store(name), a test by TopologyTestDriver.store(name)"
 
 
+@explains_misuse
 @never_by_hand(WHO_GIVES)
 class StoreView:
     """The part that the views of all stores share.
@@ -53,10 +54,6 @@ class StoreView:
         self._check, self._copy = accepting(value), copier(value)
         self._dropped: Callable[[int], None] | None = None
         self._warned = False
-
-    if not TYPE_CHECKING:  # type checkers go on to refuse what is not there
-        __getattr__ = no_operator
-        __getitem__ = __setitem__ = __delitem__ = no_item
 
     @property
     def name(self) -> str:

@@ -7,8 +7,10 @@ change what it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_origin, overload
+from typing import Any, ClassVar, Generic, NamedTuple, Never, TypeVar, get_origin, overload
 
+from streamlet.absent import explained_in_errors, explains_misuse
+from streamlet.arguments import rare_calls_told_by_form, refuse_more
 from streamlet.dsl.operators.pairs import pair
 from streamlet.dsl.processors.record import checked_time
 from streamlet.dsl.processors.rows_by_key import RowsByKey
@@ -25,7 +27,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 S = TypeVar("S")
 
+#: What messages say of arguments that ``get`` and ``put`` do not have.
+NO_DEFAULT = "it has no default, and gives None for a key that has no value"
+NO_TIMES = "a store of streamlet.timestamped_store() keeps times"
 
+
+@explained_in_errors
 class ValueAndTimestamp(NamedTuple, Generic[V]):
     """A value with its timestamp, ms since the epoch."""
 
@@ -92,6 +99,8 @@ class _EntriesView(StoreView):
         return sum(1 for _ in self._shown(self._store.range()))
 
 
+@rare_calls_told_by_form
+@explains_misuse
 class KeyValueStore(_EntriesView, Generic[K, V]):
     """A store of values by key.
 
@@ -105,13 +114,17 @@ class KeyValueStore(_EntriesView, Generic[K, V]):
         TopologyError: an operator keeps the store, and a processor writes it.
     """
 
-    def get(self, key: K) -> V | None:
+    def get(self, key: K, *more: Never, **named: Never) -> V | None:
         """The value of a key, or None."""
+        if more or named:
+            refuse_more("get(key)", NO_DEFAULT)
         found: V | None = self._read(self._get(key))
         return found
 
-    def put(self, key: K, value: V | None) -> None:
+    def put(self, key: K, value: V | None, *more: Never, **named: Never) -> None:
         """Set the value of a key, or delete it with None."""
+        if more or named:
+            refuse_more("put(key, value)", NO_TIMES)
         time = NO_TIME if self._expiry is None else self._expiry.now()
         self._put(key, value, time)
 
@@ -163,14 +176,18 @@ class KeyValueStore(_EntriesView, Generic[K, V]):
         return key, self._read(value)
 
 
+@rare_calls_told_by_form
+@explains_misuse
 class TimestampedStore(_EntriesView, Generic[K, V]):
     """A store of values with their timestamps by key.
 
     Ranges, order and errors as of ``KeyValueStore``; a timestamp is in ms since the epoch.
     """
 
-    def get(self, key: K) -> ValueAndTimestamp[V] | None:
+    def get(self, key: K, *more: Never, **named: Never) -> ValueAndTimestamp[V] | None:
         """The value of a key and its time, or None."""
+        if more or named:
+            refuse_more("get(key)", NO_DEFAULT)
         return self._timed(key, self._get(key))
 
     def put(self, key: K, value: V | None, timestamp: int) -> None:
@@ -240,6 +257,8 @@ class TimestampedStore(_EntriesView, Generic[K, V]):
         return None if timed is None else (key, timed)
 
 
+@rare_calls_told_by_form
+@explains_misuse
 class VersionedKeyValueStore(StoreView, Generic[K, V]):
     """A store of the values that a key had, each with the time from which on it was valid.
 

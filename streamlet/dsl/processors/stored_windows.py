@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from streamlet.arguments import never_by_hand
+from streamlet.absent import explains_misuse
+from streamlet.arguments import never_by_hand, rare_calls_told_by_form
 from streamlet.dsl.processors.store_view import WHO_GIVES, StoreView
 from streamlet.serdes import Serde
 from streamlet.serdes.windowed import Windowed
@@ -21,6 +22,8 @@ _FURTHEST = 1 << 61
 Windows: TypeAlias = TimeWindowStore | BucketStore
 
 
+@rare_calls_told_by_form
+@explains_misuse
 @never_by_hand(WHO_GIVES)
 class WindowsView(StoreView):
     """The part that stores of windows and of sessions share.

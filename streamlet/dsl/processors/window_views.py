@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar, overload
 
-from streamlet.arguments import never_by_hand
+from streamlet.absent import explains_misuse
+from streamlet.arguments import never_by_hand, rare_calls_told_by_form
 from streamlet.dsl.processors.record import checked_time
 from streamlet.dsl.processors.store_view import WHO_GIVES
 from streamlet.dsl.processors.stored_windows import (
@@ -28,6 +29,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@rare_calls_told_by_form
+@explains_misuse
 @never_by_hand(WHO_GIVES)
 class WindowStore(WindowsView, Generic[K, V]):
     """A store of values by key and start of a window, ms since the epoch.
@@ -186,6 +189,8 @@ class WindowStore(WindowsView, Generic[K, V]):
         return found[-1] if found else None
 
 
+@rare_calls_told_by_form
+@explains_misuse
 class SessionStore(WindowsView, Generic[K, V]):
     """A store of values by key, start and end of a session, ms since the epoch.
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import told_by_form
 from streamlet.dsl.graph.durations import Duration, window_ms
 from streamlet.dsl.graph.kinds import Kind
@@ -30,6 +31,7 @@ from streamlet.user_code import shown
 WhenFull = Literal["emit_early", "shut_down"]
 
 
+@explains_misuse
 @attrs.frozen
 class Suppressed:
     """Until when updates wait: ``wait_ms``, or if that is None until their window closes."""

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
+from streamlet.absent import explained_in_errors
 from streamlet.arguments import check_callable
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.builder import Builder
@@ -27,6 +28,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@explained_in_errors
 @attrs.frozen
 class LateRecord(Generic[K, V]):
     """A record that came for a window that was closed.

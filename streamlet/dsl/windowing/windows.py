@@ -11,12 +11,14 @@ from typing import Any, TypeAlias, get_args
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import check_is
 from streamlet.dsl.windowing.varying_windows import VaryingWindows
 from streamlet.serdes import Serde, session_windowed, time_windowed
 from streamlet.serdes.windowed import NO_END
 
 
+@explains_misuse
 @attrs.frozen
 class TimeWindows:
     """Tumbling or hopping windows: one of ``size_ms`` begins at each multiple of ``advance_ms``."""
@@ -94,6 +96,7 @@ class TimeWindows:
         return time_windowed(key, self.size_ms)
 
 
+@explains_misuse
 @attrs.frozen
 class UnlimitedWindows:
     """One window from ``start_ms`` on that never closes; earlier records are in none."""
@@ -144,6 +147,7 @@ class UnlimitedWindows:
         return time_windowed(key)
 
 
+@explains_misuse
 @attrs.frozen
 class SlidingWindows:
     """Windows of any two records that are at most ``difference_ms`` apart, both ends inclusive."""
@@ -184,6 +188,7 @@ class SlidingWindows:
         return time_windowed(key, self.difference_ms)
 
 
+@explains_misuse
 @attrs.frozen
 class SessionWindows:
     """Windows of records with less than ``gap_ms`` of silence between them, or just that."""

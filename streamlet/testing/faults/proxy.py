@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Self, Unpack
 from uuid import UUID
 
+from streamlet.absent import explains_misuse
 from streamlet.errors import ConfigError
 from streamlet.testing.faults.connection import Ports, ProxiedConnection, Streams, broken
 from streamlet.testing.faults.fault import (
@@ -43,6 +44,7 @@ Address = tuple[str, int]
 Apis = str | Collection[str] | None
 
 
+@explains_misuse
 class FaultProxy:
     """A proxy on loopback in front of a whole cluster; a context manager.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import streamlet as sl
-from streamlet.dsl.absent import FIRST, HABITS, OPERATORS
+from streamlet.absent_names import FIRST, HABITS, OPERATORS
 from streamlet.errors import ProcessingError, TopologyError, WrongTypeError, WrongValueError
 from streamlet.testing import TopologyTestDriver
 
@@ -95,6 +96,133 @@ def set_item(given: Any) -> None:
     given["a"] = 1
 
 
+#: Names that neighbours have: Java's, Quix', Faust's, of frames and of dicts.
+NEIGHBOURS = (
+    *("branch", "defaultBranch", "default_branch", "flatTransform", "through", "toTable", "as_"),
+    *("tumbling_window", "to_topic", "set_timestamp", "isin", "contains", "dataframe", "sdf"),
+    *("agent", "take", "noack_take", "echo", "events", "relative_to_now", "contribute_to_stream"),
+    *("withColumn", "with_column", "isNull", "eqNullSafe", "groupBy", "agg", "writeStream", "show"),
+    *("iloc", "head", "fillna", "drop_duplicates", "rolling", "between", "astype", "apply"),
+    *("getStateStore", "putIfAbsent", "approximateNumEntries", "prefixScan", "isOpen", "flush"),
+    *("currentStreamTimeMs", "createInputTopic", "getKeyValueStore", "pipeInput", "getTopics"),
+    *("setdefault", "popitem", "items", "nonsense", "filtre", "subscribe", "with_components"),
+)
+
+
+def more_objects() -> dict[str, Any]:
+    return {
+        **objects(),
+        "Expression": sl.col("name"),
+        "Materialized": sl.Materialized("kept"),
+        "Topology": objects()["App"].topology(),
+        "TimeWindows": sl.tumbling("1m"),
+        "SessionWindows": sl.session("1m"),
+        "JoinWindows": sl.join_windows("1m"),
+        "Suppressed": sl.until_window_closes(),
+        "Aggregation": sl.sum_(sl.value()),
+        "RecordBatch": sl.RecordBatch(["a"], [1], [0]),
+        "Position": sl.Position(),
+        "PositionBound": sl.PositionBound.unbounded(),
+        "Query": sl.KeyQuery("a"),
+        "StateQueryRequest": sl.StateQueryRequest("rows", sl.KeyQuery("a")),
+    }
+
+
+def test_each_name_of_a_neighbour_is_answered_by_each_object() -> None:
+    made = more_objects()
+    with TopologyTestDriver(made["App"]) as driver:
+        for kind, one in {**made, "TopologyTestDriver": driver}.items():
+            for name in NEIGHBOURS:
+                if hasattr(type(one), name):
+                    continue
+                with pytest.raises(AttributeError) as raised:
+                    getattr(one, name)
+                said = str(raised.value)
+                assert said.startswith(f"{kind} has no {name}: "), said
+                assert len(said) > len(f"{kind} has no {name}: ") + 5
+            with pytest.raises(AttributeError, match=r"^'.* object has no attribute '_inner'$"):
+                one._inner  # noqa: B018 - the look-up is what is tested
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        ("KStream", "default_branch", "BranchedKStream has it, which split() of a stream makes"),
+        ("KTable", "child", "KStream has it, and App.stream(topic) makes one"),
+        ("KStream", "pipe_input", "TopologyTestDriver has it, of streamlet.testing"),
+        ("KStream", "groupby", "its name is group_by"),
+        ("KStream", "filtre", "did you mean filter?"),
+        ("KStream", "withColumn", "compute the new value with map_values(function)"),
+        ("KTable", "drop_duplicates", "call to_stream() first, then deduplicate(within)"),
+        ("KTable", "head", "App.store(name).all() reads its rows"),
+        ("KGroupedStream", "agg", "call aggregate() of grouped records"),
+        ("Expression", "isin", "join comparisons by |"),
+        ("Expression", "isNull", "its name is is_null"),
+        ("Expression", "notna", "call is_not_null()"),
+        ("Expression", "upper", "it has == != < <= > >="),
+        ("Position", "merge", "call merged(other)"),
+        ("RecordBatch", "iterrows", "call to_pandas()"),
+        ("Topology", "nonsense", "it has application, "),
+    ],
+)
+def test_what_is_said_of_names(kind: str, name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"{kind} has no {name}: {said}")):
+        getattr(more_objects()[kind], name)
+
+
+@pytest.mark.parametrize("name", [*HABITS["TopologyTestDriver"], "nonsense"])
+def test_names_of_other_drivers_are_told_of(name: str) -> None:
+    said = f"^TopologyTestDriver has no {name}: "
+    with (
+        TopologyTestDriver(objects()["App"]) as driver,
+        pytest.raises(AttributeError, match=said),
+    ):
+        getattr(driver, name)
+
+
+def test_a_record_says_where_its_topic_stands() -> None:
+    said = of_a_processor(lambda record, context: record.topic)  # type: ignore[attr-defined]
+    assert "Record has no topic: read it of context.record_metadata;" in said
+    said = of_a_processor(lambda record, context: record.key.missing)  # type: ignore[attr-defined]
+    assert "'str' object has no attribute 'missing'" in said
+
+
+#: Objects that have some of Python's operators, and those that they have.
+HAVE = {"Expression": ("+", "~"), "RecordBatch": ("len()",)}
+
+
+@pytest.mark.parametrize(
+    ("sign", "use"),
+    [
+        *(("+", lambda one: one + 1), ("+", lambda one: 1 + one), ("%", lambda one: one % 2)),
+        *(("//", lambda one: one // 2), ("-", lambda one: -one), ("**", lambda one: one**2)),
+        *(("~", lambda one: ~one), ("<<", lambda one: one << 1), ("abs()", abs), ("len()", len)),
+        *(("items", lambda one: one["a"]), ("items", list), ("items", lambda one: "a" in one)),
+        *(("items", set_item), ("round()", round)),
+    ],
+)
+def test_signs_of_python_are_told_of(sign: str, use: Callable[[Any], object]) -> None:
+    for kind, one in more_objects().items():
+        if sign in HAVE.get(kind, ()):
+            use(one)
+            continue
+        with pytest.raises(WrongTypeError, match=rf"^{kind} has no {re.escape(sign)}: \w.{{12}}"):
+            use(one)
+        if kind == "Expression":
+            with pytest.raises(WrongTypeError, match="no truth yet"):
+                bool(one)
+        else:
+            assert one, "an if does not call them"
+
+
+def test_the_length_of_a_store_is_asked_for_by_name() -> None:
+    said = of_a_processor(lambda record, context: len(context.store(ROWS)))
+    assert "KeyValueStore has no len(): call approximate_num_entries()" in said
+    for kind in ("KStream", "KTable"):
+        with pytest.raises(WrongTypeError, match=rf"^{kind} has no len\(\): .*count"):
+            len(objects()[kind])
+
+
 @pytest.mark.parametrize(
     "use",
     [lambda one: one["a"], set_item, list, lambda one: "a" in one],
@@ -108,6 +236,38 @@ def test_brackets_and_loops_are_told_of(use: Callable[[Any], object]) -> None:
         assert made[name], "an if does not call them"
     said = of_a_processor(lambda record, context: use(context.store(ROWS)))
     assert "KeyValueStore has no items: get(key) reads" in said
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (
+            lambda store: store.get("a", 0),
+            r"get\(key\) takes no other arguments: it has no default",
+        ),
+        (lambda store: store.get("a", default=0), r"get\(key\) takes no other .* gives None for"),
+        (lambda store: store.put("a", 1, 7), r"put\(key, value\) takes no other .*timestamped_sto"),
+        (lambda store: store.delete("a", 0), r"delete\(\) takes .*; it is called as delete\(key\)"),
+        (lambda store: store.range(lo="a"), r"'lo'; did you mean low=\?; it is called as range\("),
+        (lambda store: store.all("a"), r"all\(\) takes .*; it is called as all\(\)"),
+    ],
+)
+def test_arguments_that_a_store_does_not_take_are_told_of(
+    use: Callable[[Any], object], said: str
+) -> None:
+    assert re.search(said, of_a_processor(lambda record, context: use(context.store(ROWS))))
+    timed = sl.timestamped_store("timed", key=str, value=int)
+    lately = sl.lru_store("lately", key=str, value=int, max_entries=3)
+    app = sl.App("habits")
+    app.stream("in", key=str, value=int).process(
+        lambda record, context: None, stores=[timed, lately]
+    )
+    with TopologyTestDriver(app) as driver:
+        for builder in (timed, lately):
+            if builder is timed and "put" in said:
+                continue
+            with pytest.raises(WrongTypeError, match=said):
+                use(driver.store(builder))
 
 
 def test_a_batch_of_records_says_that_it_has_columns() -> None:

@@ -1,19 +1,14 @@
-"""Names from other libraries that streamlet does not have, and what to do instead.
+"""Names of other libraries that streamlet's objects do not have, and what to do instead.
 
-``no_operator`` is the ``__getattr__`` of ``App`` and of the DSL's classes, and ``elsewhere`` is for
-names of the package. ``ABSENT`` has names of other libraries, ``HABITS`` those of a dict or of a
-neighbour, and ``FIRST`` what to do before an operator that another class of the DSL has.
-``no_item`` is what ``[]``, ``in`` and a loop do on objects that are no collections. Type checkers
-do not see them, so they still refuse these names. An operator that arrives leaves ``ABSENT``, and
+``ABSENT`` has names of other libraries, ``HABITS`` those of a dict, a frame or a neighbour, and
+``FIRST`` what to do before an operator that another class of the DSL has. ``NO_PARTS`` is for
+Python's own operators, such as ``[]`` and ``+``. An operator that arrives leaves ``ABSENT``, and
 its row in docs/coming-from*.md changes; tests compare the three.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-
-from streamlet.errors import WrongTypeError
 
 _WINDOWS = (
     "call group_by_key().windowed_by(windows), with streamlet.tumbling(), hopping(), sliding() or "
@@ -185,6 +180,8 @@ OPERATORS = frozenset(
     )
 )
 
+_ROWS_FIRST = "group the rows first, with group_by(function)"
+_PUT_AT = "call put(key, value, timestamp)"
 _PUT, _ALL = "call put(key, value)", "call all(), which gives pairs of key and value"
 _RECORD = "read it of the record that process() is given"
 _ORIGIN = "read it of record_metadata, which is None in punctuators"
@@ -197,14 +194,130 @@ _ENTRIES = {
     "setdefault": "call put_if_absent(key, value)",
     **_each("call get(key), which is None where there is none", "exists", "fetch"),
 }
+#: Names that frames of pandas and PySpark have, and Series.
+_FILTER = "call filter(function), or filter() with an expression such as streamlet.col('x') > 0"
+_FOLD = (
+    "call aggregate() of grouped records, with streamlet.sum_(), mean(), min_(), max_(), collect() "
+    "and their like"
+)
+_NO_END = "records come without end: print() shows them, and App.run(count=...) returns results"
+_KEPT_ORDER = "records keep the order of their partitions; aggregate() can sort what it collects"
+_TYPES = "types are those of key= and value= where a topic is read"
+_STATE = "give process() a function (record, state), whose state keeps what came before"
+_WINDOWED = "call group_by_key().windowed_by(windows)"
+_ONCE, _MERGED, _WRITTEN = "call deduplicate(within)", "call merge(other)", "call to(topic)"
+_BATCHES, _FLAT = "call map_batches(function)", "call flat_map_values(function)"
+_FRAMES = {
+    **_each(_FILTER, "where", "query", "mask", "isin", "contains", "isnull", "notnull"),
+    **_each(_VALUES, "select", "with_column", "with_columns", "with_column_renamed", "assign"),
+    **_each(_VALUES, "rename", "drop", "fill", "fillna", "astype", "cast", "replace", "transform"),
+    **_each(_FOLD, "agg", "sum", "mean", "avg", "min", "max", "std", "nunique", "value_counts"),
+    **_each(_NO_END, "head", "tail", "first", "last", "take", "limit", "show", "collect", "sample"),
+    **_each(_NO_END, "to_pandas", "iterrows", "itertuples", "to_local_iterator", "to_dict", "plot"),
+    **_each(_KEPT_ORDER, "order_by", "sort", "sort_values", "sort_index", "sort_within_partitions"),
+    **_each(_ONCE, "drop_duplicates", "distinct", "unique", "duplicated"),
+    **_each(_TYPES, "columns", "dtypes", "schema", "shape", "index", "print_schema"),
+    **_each(_STATE, "shift", "diff", "cumsum", "rolling", "lag", "with_state"),
+    **_each(_MERGED, "union", "union_all", "union_by_name", "append", "concat"),
+    **_each(_BATCHES, "foreach_batch", "map_in_pandas", "map_in_arrow"),
+    **_each(_BATCHES, "for_each_batch", "map_partitions", "pipe"),
+    **_each(_FLAT, "explode", "flatten"),
+    **_each(_WRITTEN, "write", "write_stream", "sink", "to_csv", "to_parquet", "output"),
+    **_each(_WINDOWED, "resample", "with_watermark", "window"),
+    "iloc": "records have no positions; a function gets key and value",
+    "loc": "records have no labels; a function gets key and value",
+}
+#: Operators that only streams have.
+_ON_STREAMS = (_ONCE, _MERGED, _WRITTEN, _BATCHES, _FLAT)
+#: What a table answers to these names, by what a stream does; without one as a stream.
+_OF_TABLES = {
+    _NO_END: "App.store(name).all() reads its rows while the application runs",
+    **dict.fromkeys((_STATE, _KEPT_ORDER, _WINDOWED), _STREAM_FIRST),
+    _FOLD: _ROWS_FIRST,
+}
+
+
+def _of_tables(said: str) -> str:
+    if said in _ON_STREAMS:
+        return f"call to_stream() first, then {said.removeprefix('call ')}"
+    return _OF_TABLES.get(said, said)
+
+
+_NULL, _NOT_NULL = "call is_null()", "call is_not_null()"
+_SIGNS = "write it with its sign, such as streamlet.col('x') == 1 and streamlet.col('x') + 1"
+_LOGIC = "write & for and, | for or, ~ for not"
+_EXPRESSIONS = {
+    **_each(_NULL, "isna", "isnan", "is_none", "is_nan"),
+    **_each(_NOT_NULL, "notna", "notnull", "is_not_none", "is_not"),
+    **_each(_SIGNS, "eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "div", "truediv"),
+    **_each(_LOGIC, "and_", "or_", "not_"),
+    **_each("it needs no name", "alias", "name", "label"),
+    "between": "compare twice: (low <= streamlet.col('x')) & (streamlet.col('x') <= high)",
+    "isin": "join comparisons by |, or give the operator a function such as "
+    "lambda key, value: value.x in VALUES",
+}
+_PIPE, _READ = "call pipe_input(topic, key, value)", "call read_output(topic)"
+_OF_NAME = "call store(name)"
+_DRIVER = {
+    **_each(_PIPE, "create_input_topic", "pipe_record", "send", "produce", "write", "process"),
+    **_each(_PIPE, "pipe_key_value_list", "pipe_value_list", "pipe_record_list", "put", "input"),
+    **_each(_READ, "create_output_topic", "read_record", "read_key_value", "read_value", "read"),
+    **_each(_READ, "read_records_to_list", "read_key_values_to_list", "read_values_to_list"),
+    **_each(_READ, "read_key_values_to_map", "get_queue_size", "is_empty", "consume", "output"),
+    **_each(_OF_NAME, "get_state_store", "get_key_value_store", "get_window_store"),
+    **_each(_OF_NAME, "get_timestamped_key_value_store", "get_versioned_key_value_store"),
+    **_each(_OF_NAME, "get_timestamped_window_store", "get_session_store", "stores"),
+    "advance_wall_clock_time": "its name is advance_wall_clock",
+    "advance_time": "call advance_record_time(by), advance_stream_time(by) or "
+    "advance_wall_clock(by)",
+    "metrics": "call dropped(), late() and skipped()",
+    "run": "each pipe_input() processes all there is to process",
+}
+_GIVEN = "topics are given to Consumer(topics, group_id)"
+_CONSUMER = {
+    **_each(_GIVEN, "subscribe", "unsubscribe", "subscription", "assign"),
+    **_each("call poll(), which returns a list of records", "consume", "read", "get", "messages"),
+    **_each("call position(partition), which is where it reads on", "committed", "offsets"),
+}
+_FOR_GROUPS: Mapping[str, Mapping[str, str]] = {
+    one: {name: said for name, said in _FRAMES.items() if said == _FOLD}
+    for one in ("KGroupedStream", "WindowedKStream", "KGroupedTable")
+}
+
 #: Class -> name that it does not have, of a dict's or of a neighbour's -> what to do instead.
 HABITS: Mapping[str, Mapping[str, str]] = {
-    "KTable": _each(
-        "group the rows first, with group_by(function)", "count", "reduce", "aggregate", "cogroup"
-    ),
-    "KStream": {"to_stream": "it is a stream already"},
+    **_FOR_GROUPS,
+    "KTable": {
+        **{name: _of_tables(said) for name, said in _FRAMES.items()},
+        **_each(_ROWS_FIRST, "count", "reduce", "aggregate", "cogroup", "agg", "sum", "mean"),
+    },
+    "KStream": {
+        **_FRAMES,
+        "to_stream": "it is a stream already",
+    },
     "KeyValueStore": _ENTRIES,
     "TimestampedStore": _ENTRIES,
+    "VersionedKeyValueStore": _each(_PUT_AT, "set", "add", "insert", "update", "put_all"),
+    "Expression": _EXPRESSIONS,
+    "TopologyTestDriver": _DRIVER,
+    "Consumer": _CONSUMER,
+    "Record": {
+        **_each("read it of context.record_metadata", "topic", "partition", "offset", "metadata"),
+        **_each("it never changes: call with_value(value)", "set_value", "set", "replace"),
+        **_each("call header(name)", "get_header"),
+    },
+    "RecordContext": {
+        **_each("the function gets it as an argument", "key", "value"),
+        **_each("only processors have stores: call process()", "store", "forward", "schedule"),
+    },
+    "RecordBatch": {
+        **_each("call to_pandas()", "iterrows", "columns", "shape", "head", "df", "to_dict"),
+        **_each("call zip(batch.keys, batch.values)", "items", "records", "rows"),
+    },
+    "Position": {
+        **_each("call merged(other)", "merge", "update"),
+        **_each("read the dict offsets", "topics", "get", "items", "keys", "values"),
+    },
     "WindowsView": _each("call all(), which gives pairs of window and value", "items", "values"),
     "StoreBuilder": _each(_OF_TASK, "get", "put", "delete", "all", "range", "fetch", "put_all"),
     "State": {
@@ -221,8 +334,13 @@ HABITS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
+_EXPRESSED = (
+    "it has == != < <= > >= + - * / & | ~, is_null() and is_not_null(); for all else give the "
+    "operator a function of key and value in its place"
+)
 _CALLS = "get(key) reads, put(key, value) and delete(key) write, all() and range() scan"
-_NO_PARTS = {
+#: Class -> what to do instead of Python's operators: brackets, loops, calculations.
+NO_PARTS: Mapping[str, str] = {
     "KStream": "records go through functions, as of filter() and map_values(), or through "
     "expressions of their fields, such as streamlet.col('name')",
     "KTable": "rows go through functions, as of filter() and map_values(); App.store(name) reads "
@@ -231,68 +349,37 @@ _NO_PARTS = {
     "TimestampedStore": _CALLS,
     "StoreView": "call its methods, such as get() or fetch(), put() and all()",
     "RecordBatch": "its columns are lists: keys, values, timestamps and headers",
+    "Expression": _EXPRESSED,
 }
-
-
-def no_item(owner: object, *_: object) -> object:
-    """The ``__getitem__`` of what is no collection; so ``in`` and a loop end here, too.
-
-    Raises:
-        WrongTypeError: always.
-    """
-    ours = _ours(type(owner), _NO_PARTS)
-    raise WrongTypeError(f"{type(owner).__name__} has no items: {_NO_PARTS[ours or '']}")
-
-
-def no_operator(owner: object, name: str) -> object:
-    """The ``__getattr__`` of a class in ``ABSENT``: names what to do instead.
-
-    Raises:
-        AttributeError: always.
-    """
-    sentence = instead(type(owner), name)
-    if sentence is None and _ours(type(owner), {"App": ""}) and "_builder" not in vars(owner):
-        kind = type(owner).__name__
-        sentence = f"{kind} is not made yet: its __init__() has to call super().__init__(name)"
-    if sentence is None:
-        # Python's own error, or once more that of a property that failed with an AttributeError.
-        return object.__getattribute__(owner, name)
-    # With the owner in it, Python would add the name most similar to this one, which misleads.
-    raise AttributeError(sentence, name=name, obj=None)
-
-
-def elsewhere(name: str) -> str | None:
-    """The message for a name that the package does not have; None where there is none."""
-    sentence = ABSENT_HERE.get(name)
-    return None if sentence is None else f"streamlet has no {name}: {sentence}"
-
-
-def instead(kind: type, name: str) -> str | None:
-    """The message for a name that a class does not have; None where ``ABSENT`` does not help."""
-    if name.startswith("_") or hasattr(kind, name):
-        return None
-    absent, habits = _of(kind, ABSENT), _of(kind, HABITS)
-    ours = _ours(kind, {**ABSENT, **FIRST}) or kind.__name__
-    snake = snake_case(name)
-    if name not in absent and hasattr(kind, snake):
-        return f"{ours} has no {name}: its name is {snake}"
-    found = {**habits, **absent}
-    sentence = found.get(name, found.get(snake))
-    if sentence is None and snake in OPERATORS:
-        sentence = FIRST.get(ours)
-    return None if sentence is None else f"{ours} has no {name}: {sentence}"
-
-
-def _ours(kind: type, table: Mapping[str, object]) -> str | None:
-    """The class in a table that a class is, or is below."""
-    return next((one.__name__ for one in kind.__mro__ if one.__name__ in table), None)
-
-
-def _of(kind: type, table: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
-    ours = _ours(kind, table)
-    return {} if ours is None else table[ours]
-
-
-def snake_case(name: str) -> str:
-    """A camelCase name as Python writes it: ``groupByKey`` is ``group_by_key``."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+_COUNTED = "call approximate_num_entries(), which reads all entries"
+#: Class -> what to do instead of ``len()``.
+NO_LEN: Mapping[str, str] = {
+    "KStream": "records come without end; group_by_key().count() counts them by key",
+    "KTable": "App.store(name).approximate_num_entries() counts its rows while it runs",
+    "KeyValueStore": _COUNTED,
+    "TimestampedStore": _COUNTED,
+    "StoreView": "count what all() gives",
+}
+#: Class -> what is said of any other name, where a list of those that there are does not help.
+ELSE: Mapping[str, str] = {"Expression": _EXPRESSED}
+#: Class -> how a user comes by it. Where a name belongs to another class, the first that has it.
+COMES_FROM: Mapping[str, str] = {
+    "KStream": "and App.stream(topic) makes one, or to_stream() of a table",
+    "BranchedKStream": "which split() of a stream makes",
+    "KTable": "and App.table(topic) makes one, or count() of grouped records",
+    "KGroupedStream": "which group_by_key() or group_by(function) of a stream makes",
+    "KGroupedTable": "which group_by(function) of a table makes",
+    "WindowedKStream": "which windowed_by(windows) of grouped records makes",
+    "CogroupedKStream": "which cogroup(aggregator) of grouped records makes",
+    "WindowedCogroupedKStream": "which windowed_by(windows) behind cogroup() makes",
+    "GlobalKTable": "which App.global_table(topic) makes",
+    "App": "which App(name) makes",
+    "KeyValueStore": "which context.store(name) gives a processor",
+    "TimestampedStore": "which context.store(name) gives a processor",
+    "VersionedKeyValueStore": "which context.store(name) gives a processor",
+    "WindowStore": "which context.store(name) gives a processor",
+    "SessionStore": "which context.store(name) gives a processor",
+    "ProcessorContext": "which process() gives a processor in init(context)",
+    "RecordContext": "which functions of streamlet.with_context(function) are given",
+    "TopologyTestDriver": "of streamlet.testing",
+}
