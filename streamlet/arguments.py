@@ -228,6 +228,22 @@ def calls_told_by_form(of: type[T]) -> type[T]:
     return of
 
 
+def never_copied(how: str) -> Callable[[type[T]], type[T]]:
+    """Have the objects of a class refuse to be pickled or copied; ``how`` says what to do instead.
+
+    Python's own answer would be about a part of theirs, or the copy would work on the same part.
+    """
+
+    def refuse(self: object, _: object) -> NoReturn:
+        raise WrongTypeError(f"a {type(self).__name__} cannot be pickled or copied: {how}")
+
+    def guarded(of: type[T]) -> type[T]:
+        setattr(of, "__reduce_ex__", refuse)  # noqa: B010  # type checkers refuse the plain form
+        return of
+
+    return guarded
+
+
 def rare_calls_told_by_form(of: type[T]) -> type[T]:
     """The class, as by ``calls_told_by_form``, for calls that check their own arguments.
 

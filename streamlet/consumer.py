@@ -22,7 +22,7 @@ from typing import Self
 import attrs
 
 from streamlet.absent import explains_misuse
-from streamlet.arguments import calls_told_by_form, check_is
+from streamlet.arguments import calls_told_by_form, check_is, never_copied
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.coordinator.group_client import group_client
@@ -69,6 +69,7 @@ class Parts:
     clock: Clock
 
 
+@never_copied("make one in the process that reads")
 @explains_misuse
 @calls_told_by_form
 class Consumer:

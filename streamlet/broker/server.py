@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from streamlet.absent import explains_misuse
+from streamlet.arguments import never_copied
 from streamlet.broker.node import BrokerNode
 from streamlet.broker.port import HOST, PortReservation
 from streamlet.broker.record import stop_timeout_ms
@@ -30,6 +31,7 @@ from streamlet.errors import ConfigError
 _HEAP_ALONE_MB, _HEAP_AMONG_MB = (256, 1024), (128, 512)
 
 
+@never_copied("others reach it by its bootstrap_servers")
 @explains_misuse
 class KafkaBroker(Closing):
     """Real brokers in KRaft mode, reachable from this machine only; a context manager.

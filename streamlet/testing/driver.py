@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 
 from streamlet.absent import explains_misuse
 from streamlet.app import App
-from streamlet.arguments import calls_told_by_form
+from streamlet.arguments import calls_told_by_form, never_copied
 from streamlet.clock import ManualClock, no_pause
 from streamlet.closing import Closing
 from streamlet.dsl.graph.durations import Duration
@@ -47,6 +47,7 @@ S = TypeVar("S")
 CACHE_BYTES = 16 * 1024 * 1024
 
 
+@never_copied("make another one of the same App, which begins without records")
 @explains_misuse
 @calls_told_by_form
 class TopologyTestDriver(Closing):

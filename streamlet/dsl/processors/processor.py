@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamlet.absent import explains_misuse
-from streamlet.arguments import check_callable, never_by_hand
+from streamlet.arguments import check_callable, never_by_hand, never_copied
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.processors.forwarded import Forwarding
@@ -31,6 +31,7 @@ VOut = TypeVar("VOut")
 S = TypeVar("S")
 
 
+@never_copied("each processor has one of its own")
 @explains_misuse
 @never_by_hand(
     "process() gives each processor its own, in init; a TopologyTestDriver does so in tests", at=2

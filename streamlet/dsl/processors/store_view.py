@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from streamlet.absent import explains_misuse
-from streamlet.arguments import never_by_hand
+from streamlet.arguments import never_by_hand, never_copied
 from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.processors.store_expiry import StoreExpiry
 from streamlet.errors import TopologyError, WrongValueError
@@ -25,6 +25,7 @@ log = get_logger(__name__)
 WHO_GIVES = "a processor gets it by context.store(name), a test by TopologyTestDriver.store(name)"
 
 
+@never_copied("dict(store.all()) gives what it has")
 @explains_misuse
 @never_by_hand(WHO_GIVES)
 class StoreView:

@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 from uuid import UUID
 
 from streamlet.absent import explains_misuse
+from streamlet.arguments import never_copied
 from streamlet.errors import ConfigError
 from streamlet.testing.faults.connection import Ports, ProxiedConnection, Streams, broken
 from streamlet.testing.faults.fault import (
@@ -44,6 +45,7 @@ Address = tuple[str, int]
 Apis = str | Collection[str] | None
 
 
+@never_copied("others reach the broker by its bootstrap_servers")
 @explains_misuse
 class FaultProxy:
     """A proxy on loopback in front of a whole cluster; a context manager.

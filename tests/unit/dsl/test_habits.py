@@ -295,6 +295,24 @@ def test_an_app_is_neither_pickled_nor_copied(take: Callable[[object], object]) 
         take(app)
 
 
+@pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_what_works_on_something_is_not_copied(take: Callable[[object], object]) -> None:
+    with TopologyTestDriver(objects()["App"]) as driver:
+        with pytest.raises(
+            WrongTypeError, match=r"^a TopologyTestDriver cannot be .*: make another"
+        ):
+            take(driver)
+        (store,) = driver.get_all_state_stores().values()
+        with pytest.raises(WrongTypeError, match=r"^a KeyValueStore cannot be .*: dict\(store.all"):
+            take(store)
+    consumer = sl.Consumer("lines", "readers", bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(WrongTypeError, match=r"^a Consumer cannot be pickled or copied: make one"):
+        take(consumer)
+    consumer.close(0)
+    said = of_a_processor(lambda record, context: take(context))
+    assert "a ProcessorContext cannot be pickled or copied: each processor has one" in said
+
+
 def test_a_stream_is_not_copied_with_its_topology() -> None:
     lines = sl.App("one").stream("in", key=str, value=int)
     with pytest.raises(WrongTypeError, match="pickled or copied"):
