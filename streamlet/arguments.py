@@ -27,16 +27,22 @@ from streamlet.user_code import plain_hint, shown
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
+_ZONES = 'windows of a time zone are calendar("1d", tz=...)'
+_STORES = "a store is store=, a name or a Materialized"
+_TYPES = "types are key= and value="
+_BROKERS = 'brokers are bootstrap_servers="host:port", given to an App or a Consumer'
+_GROUP = "the group is called by the application's name, the first argument of App"
+_FIRST = "a source begins where reset= says, and others by config={'auto.offset.reset': ...}"
 #: What arguments of other libraries and of other calls are here.
 _ELSEWHERE = {
-    "tz": 'windows of a time zone are calendar("1d", tz=...)',
-    "timezone": 'windows of a time zone are calendar("1d", tz=...)',
-    "key_serde": "types are key= and value=",
-    "value_serde": "types are key= and value=",
-    "key_type": "types are key= and value=",
-    "value_type": "types are key= and value=",
-    "materialized": "a store is store=, a name or a Materialized",
-    "store_name": "a store is store=, a name or a Materialized",
+    **dict.fromkeys(("tz", "timezone"), _ZONES),
+    **dict.fromkeys(("key_serde", "key_type", "key_serializer", "key_deserializer"), _TYPES),
+    **dict.fromkeys(("value_serde", "value_type", "value_serializer"), _TYPES),
+    **dict.fromkeys(("value_deserializer", "key_schema", "value_schema", "serde"), _TYPES),
+    **dict.fromkeys(("materialized", "store_name", "state_store"), _STORES),
+    **dict.fromkeys(("broker", "brokers", "broker_address", "bootstrap_server"), _BROKERS),
+    **dict.fromkeys(("application_id", "consumer_group", "group", "group_id"), _GROUP),
+    **dict.fromkeys(("auto_offset_reset", "offset_reset", "starting_offsets"), _FIRST),
 }
 
 

@@ -211,6 +211,19 @@ def test_each_public_call_is_told_by_its_form_and_types() -> None:
         (lambda: sl.tumbling("5m", "1m"), r"^tumbling\(\) takes 1 .*called as tumbling\("),
         (lambda: sl.App("shop", bootstrap="b"), r"^App\(\) got .*did you mean bootstrap_servers="),
         (lambda: sl.App("a").stream("in", key_serde=1), r"^stream\(\) .*types are key= and value="),
+        (
+            lambda: sl.App("a").stream("in", value_deserializer="json"),
+            r"^stream\(\) .*types are key= and value=",
+        ),
+        (
+            lambda: sl.App("a", brokers="b:1"),
+            r"^App\(\) .*brokers are bootstrap_servers=",
+        ),
+        (lambda: sl.App("a", group_id="g"), r"^App\(\) .*by the application's name, the first arg"),
+        (
+            lambda: sl.Consumer("in", "g", auto_offset_reset="earliest"),
+            r"^Consumer\(\) .*others by config={'auto.offset.reset': ...}",
+        ),
         (lambda: grouped(sl.App("a")).count("n"), r"called as count\(\*, store=None"),
         (lambda: grouped(sl.App("a")).count(store=""), "store= is an empty text"),
         (lambda: table(sl.App("a")).to_stream(key=int), "type of what a function gives"),
