@@ -22,10 +22,10 @@ from streamlet.assignor.target import TargetAssignment
 from streamlet.assignor.values import MemberPlan, Role
 from streamlet.assignor.waits import RELEASE_MS, Allowance
 
-#: Within how long all turns come, ms: some eight hand-overs, one after the other. The first turn
-#: comes when what the rebalance and the last of the learning brought about is over.
-TURNS_MS = 1_000
-FIRST_TURN_MS = 200
+#: Within how long all releases of a plan begin, ms: some eight hand-overs, one after the other. The
+#: first begins when what the rebalance and the last of the learning brought about is over.
+RELEASES_MS = 1_000
+FIRST_RELEASE_MS = 200
 
 
 def move_warm(
@@ -256,6 +256,6 @@ def release_delays(members: Mapping[str, MemberPlan]) -> dict[str, int]:
     """The delay of each member that is to release tasks, by id, ms from when it learns of it."""
     owners = sorted(member for member, part in members.items() if part.release)
     return {
-        member: FIRST_TURN_MS + TURNS_MS * number // len(owners)
+        member: FIRST_RELEASE_MS + RELEASES_MS * number // len(owners)
         for number, member in enumerate(owners)
     }

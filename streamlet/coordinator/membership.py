@@ -4,7 +4,7 @@ It knows JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit and OffsetFet
 error codes, static ids and timers. It must not know sockets, threads, clocks, nor what is being
 assigned: metadata and assignments are bytes that others make and read.
 
-How a rebalance goes. A heartbeat answered REBALANCE_IN_PROGRESS, or a wish of our own, makes a
+How a rebalance goes. A heartbeat answered REBALANCE_IN_PROGRESS, or a reason of our own, makes a
 STABLE member PREPARING. It waits for its commits in flight, because the generation changes the
 moment the last member's JoinGroup arrives and a commit of the old one is refused from then on;
 then it asks for its description and sends JoinGroup. The coordinator parks that until every member

@@ -56,7 +56,7 @@ def without_requests(record: logging.LogRecord) -> bool:
 def client_settings(
     config: Mapping[str, Any], bootstrap_servers: str = "", clock: Clock | None = None
 ) -> dict[str, Any]:
-    """Translate; keys that are not about the connection are left out.
+    """The settings of a connection by the client's names, from those of librdkafka.
 
     Args:
         config: the settings, as ``Settings.client_config("group")`` has them.

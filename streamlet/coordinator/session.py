@@ -202,7 +202,7 @@ class GroupSession:
         self.put(ev.CommitWanted(token, dict(offsets), hold, self._losses_seen))
 
     def want(self, request: ev.WorkerRequest) -> None:
-        """Hand a wish of the worker's to the membership; it is answered as ``events`` says."""
+        """Pass a request of the worker to the membership; the answer is as ``events`` says."""
         self.put(request)
 
     def progress(self) -> None:

@@ -8,7 +8,7 @@
                       │  │ └──── coordinator lost ─────────┘     we lead: ASSIGNING◀┘  │ follow
                       │  └────── join or sync failed ◀──────────────┬─────────┬───────┤
                       │                                             │         ▼       ▼
-                      └── rebalance, own wish, member id lost ── STABLE ◀──── SYNCING
+                      └── rejoin, rebalance, member id lost ──── STABLE ◀──── SYNCING
 
     STABLE ── ordered into a group of another type ──▶ PREPARING ──▶ MIGRATING ──▶ PREPARING
     any of them ── no progress for max.poll.interval ──▶ STALLED ── progress ──▶ PREPARING

@@ -17,7 +17,7 @@ def kept_as(wanted: Aggregations | None, value: Any) -> Any:
 def with_results(
     table: KTable[Any, Any], wanted: Aggregations | None, value: Any, of: tuple[Any, Any]
 ) -> KTable[Any, Any]:
-    """The table of the results.
+    """The table of an aggregation's results, in place of that of what its store keeps.
 
     Args:
         table: of what the store keeps.

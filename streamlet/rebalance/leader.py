@@ -5,8 +5,8 @@ assignor is any function of ``GroupState -> Plan``. It keeps nothing between two
 must be known is in the members' own words.
 
 The releases of one plan are staggered over time. All at once, each of the dozen steps from a stop
-to the first record at the new home would wait for all the others'. So they take turns, as far apart
-as there is time, while their tasks go on. The leader gives the turns: those that followed from the
+to the first record at the new home would wait for all the others'. So the leader
+delays each, as far apart as there is time, while the tasks go on: delays that followed from the
 tasks' numbers came as close as 90 ms.
 """
 
@@ -124,7 +124,7 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
         decided, migration, refused = _keep_claims(subscriptions), None, {}
     reason = _reason(subscriptions.values(), gone)
     log.info("generation %d is planned: %s", run.generation, reason)
-    turns = release_delays(decided.members)
+    delays = release_delays(decided.members)
     joining = [r for r in read if r.member_id not in refused]
     # Who cannot be read gets no task; what waits for a commit must not become plain for it.
     unknown = wire.VERSION if view.waits else 0
@@ -133,7 +133,7 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     prefixes, compact = known >= wire.PREFIX_VERSION, known >= wire.COMPACT_VERSION
     held = known >= wire.HELD_VERSION
     for_all = Assignment(migration=migration, prefixes=prefixes, compact=compact, held=held)
-    answers = {r.member_id: _answer(decided, for_all, r, turns.get(r.member_id, 0)) for r in read}
+    answers = {r.member_id: _answer(decided, for_all, r, delays.get(r.member_id, 0)) for r in read}
     if run.member_id in subscriptions:
         answers[run.member_id] = _signed(answers[run.member_id], run, view, decided, reason)
     answers |= {member: _refusal(subscriptions[member], why) for member, why in refused.items()}
@@ -355,7 +355,7 @@ def _encoded(view: LeaderView, answer: Assignment, read: _Read) -> bytes:
     return data
 
 
-def _answer(decided: Plan, for_all: Assignment, read: _Read, turn_ms: int) -> Assignment:
+def _answer(decided: Plan, for_all: Assignment, read: _Read, release_delay_ms: int) -> Assignment:
     """One member's part of the plan; ``for_all`` are fields with equal values."""
     if read.head is None:
         return attrs.evolve(for_all, error=AssignmentError.UNREADABLE)
@@ -368,7 +368,7 @@ def _answer(decided: Plan, for_all: Assignment, read: _Read, turn_ms: int) -> As
         deferral_deadline_ms=decided.deferral_deadline_ms,
         answers_nonce=read.subscription.nonce,
         answers_identity=wire.identity_of(read.subscription),
-        turn_ms=turn_ms,
+        release_delay_ms=release_delay_ms,
     )
 
 

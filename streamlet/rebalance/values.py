@@ -165,7 +165,7 @@ class Assignment(MemberPlan):
     gets a task, ``pending`` the one that has it. ``leave`` is an order to leave once nothing is
     owned. ``follow_up_ms`` is the time of the next follow-up rebalance, None for none: by the wall
     clock on the wire, by the member's monotonic clock once ``session`` has delivered it.
-    ``turn_ms`` after the first plan that says what to release the member begins with it.
+    The member begins to release tasks ``release_delay_ms`` after the first plan that says so.
     ``prefixes``: all members can read prefixes in repartition topics, so that they may be written.
     ``held``: likewise records there may wait for the commit of the task that wrote them.
     ``compact``: likewise all can read commit metadata in compact form.
@@ -183,7 +183,7 @@ class Assignment(MemberPlan):
     made_ms: int | None = None  # wall-clock time the leader made it, for status
     reason: str = ""  # of the rebalance, for status; of the error where there is one
     migration: TypeMigration | None = None
-    turn_ms: int = 0
+    release_delay_ms: int = 0
     prefixes: bool = False
     compact: bool = False
     held: bool = False

@@ -99,7 +99,7 @@ _ASSIGNMENT: dict[int, dict[str, Any]] = {
         "being_learned": _array("Tasks"),
     },
     2: {"migration": ["null", _MIGRATION]},
-    3: {"turn_ms": "int"},  # when to begin to release tasks
+    3: {"release_delay_ms": "int"},  # when to begin to release tasks
     4: {"unassigned": _array("Tasks")},  # the tasks without a member
     5: {"awaited": _array("Tasks")},  # the standbys whose readiness the group waits for
     6: dict.fromkeys(TASK_SETS, _COLUMN),

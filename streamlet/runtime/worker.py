@@ -381,7 +381,7 @@ class Worker:
         raise error
 
     def _find_refused_record(self, error: EntryTooLargeError | UnwritableEntryError) -> None:
-        """Go back to the last commit and find the record that makes an entry as it cannot be.
+        """Go back to the last commit and find the record whose entry cannot be written.
 
         The commit does not happen, for no task. From then on each entry of that task is encoded
         when it is put, so that the one record fails, as its policy says.

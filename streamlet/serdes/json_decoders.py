@@ -118,7 +118,7 @@ def _names(parts: Iterable[kinds.Type]) -> Iterator[str]:
 
 
 def _hook(cls: Any) -> tuple[str, Hook] | None:
-    """The method to put in the place of one of a class's, by its name; None: none is needed."""
+    """The name of a class's method that has to be replaced, and the replacement; None: no need."""
     if hasattr(cls, "__dataclass_fields__"):
         fields = dataclasses.fields(cls)
         shown = {one.name: one.default for one in fields if _is_shown(cls, one)}

@@ -56,7 +56,7 @@ def instances(root: Path) -> list[InstanceFolder]:
 
 
 def living(root: Path, application: str | None, name: str | None) -> InstanceFolder:
-    """The one instance that runs on this machine and is meant; None: of any application, or name.
+    """The instance of a name that runs on this machine; None stands for any application or name.
 
     Raises:
         NotFoundError: there is none.

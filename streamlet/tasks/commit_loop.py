@@ -290,8 +290,8 @@ class Precopy:
     changes: the longest of 40 gaps was 70 ms, with these rounds the longest of 100 is 41 ms. Joins
     are blocked only when the last round is done, since stopped tasks would wait for it.
 
-    Owners that the same plan tells to give up tasks take turns with it, see ``assignor.path``. A
-    turn counts from the first plan that orders the release. When it began again with each
+    Owners that the same plan tells to give up tasks do so one after the other (``assignor.path``).
+    The delay counts from the first plan that orders the release. When it began again with each
     rebalance, owners came late, and at once again.
 
     Args:
@@ -305,14 +305,14 @@ class Precopy:
     #: When this member may release each task.
     _release_at_ms: dict[TaskId, int] = attrs.field(factory=dict, init=False)
 
-    def ordered(self, release: Iterable[TaskId], turn_ms: int, now_ms: int) -> None:
-        """Take the tasks that a plan has us release, and these only, so long after now.
+    def ordered(self, release: Iterable[TaskId], release_delay_ms: int, now_ms: int) -> None:
+        """Take the tasks that a plan has us release, and these only, after a delay.
 
-        The wait counts from the first of the plans that say so: they may follow each other faster
-        than turns come.
+        It counts from the first of the plans that say so: they may follow each other faster than
+        the delays end.
         """
         known = self._release_at_ms
-        self._release_at_ms = {task: known.get(task, now_ms + turn_ms) for task in release}
+        self._release_at_ms = {task: known.get(task, now_ms + release_delay_ms) for task in release}
 
     def wait_ms(self, tasks: Iterable[TaskId], now_ms: int) -> int:
         """The time until tasks may be stopped, ms. Other releases may wait for ours."""

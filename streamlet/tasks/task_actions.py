@@ -110,7 +110,7 @@ class TaskActions:
             self.awaited = bool(awaited)
         if assigned is not None and assigned.generation != applied:
             orders = assigned.assignment
-            self.precopy.ordered(orders.release, orders.turn_ms, now)
+            self.precopy.ordered(orders.release, orders.release_delay_ms, now)
             if not orders.error:
                 self._activation.edges.agreement.take(orders.prefixes, orders.held)
                 self._commit.texts.compact = orders.compact

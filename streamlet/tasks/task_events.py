@@ -78,7 +78,7 @@ class JoinDescribed:
 
 @attrs.frozen
 class LeavingSet:
-    """Our instance is to go, or to stay after all; before the first join there is no other."""
+    """Our instance is to leave, or to stay after all."""
 
     leaving: Leaving | None
 

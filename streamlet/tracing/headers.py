@@ -73,9 +73,9 @@ def _is_state(state: bytes) -> bool:
 
 
 def with_context(headers: Headers | None, context: Headers) -> Headers:
-    """Headers that carry the context of these headers, and no other; the same if there are no more.
+    """Headers with this trace context in place of their own.
 
-    They may be shared by many records.
+    Without other headers it is ``context`` itself, which many records may share.
     """
     if not headers:
         return context

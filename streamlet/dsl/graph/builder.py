@@ -12,7 +12,7 @@ from streamlet.dsl.graph.materialized import Materialized, StoreLike, no_headers
 from streamlet.dsl.graph.one_app import no_copy
 from streamlet.dsl.graph.present_changes import NotedStores, NotingChanges
 from streamlet.dsl.graph.record_context import is_marked
-from streamlet.dsl.graph.repartitions import NullKeyWish, Repartition, add_repartition
+from streamlet.dsl.graph.repartitions import NullKeyRequest, Repartition, add_repartition
 from streamlet.dsl.graph.row_expiry import expiring, timers_beside, timers_of, ttl_of
 from streamlet.dsl.operators.nulls import skipping_nulls
 from streamlet.errors import TopologyError
@@ -82,7 +82,7 @@ class Builder:
         self._defaults = {"key": key, "value": value}
         self.graph = Graph(application)
         self._sources: dict[tuple[str, ...], tuple[SourceNode, str]] = {}
-        self._null_keys: dict[str, NullKeyWish] = {}
+        self._null_keys: dict[str, NullKeyRequest] = {}
         self._unnamed: dict[tuple[str, ...], str] = {}
         self.noted = NotedStores()
         #: Stores that processors keep by name: what made them, and what they are.
@@ -288,7 +288,7 @@ class Builder:
             return self._unnamed[alike]
         if not how.named:
             self._unnamed[alike] = source
-        null_keys = self._null_keys[filter_] = NullKeyWish()
+        null_keys = self._null_keys[filter_] = NullKeyRequest()
         add_repartition(self.graph, parent, how, topic, (filter_, sink, source), null_keys)
         return source
 

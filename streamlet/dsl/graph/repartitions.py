@@ -45,8 +45,8 @@ class Repartition:
 
 
 @attrs.define(eq=False)
-class NullKeyWish:
-    """The wish of a join behind a repartition topic for records without a key."""
+class NullKeyRequest:
+    """The request of a join behind a repartition topic for records without a key."""
 
     wanted: bool = False
 
@@ -57,7 +57,7 @@ def add_repartition(
     how: Repartition,
     topic: str,
     names: tuple[str, str, str],
-    nulls: NullKeyWish,
+    nulls: NullKeyRequest,
 ) -> None:
     """Add a topic below a node; ``names`` are those of the filter, the sink and the source."""
     filter_, sink, source = names

@@ -30,7 +30,7 @@ from streamlet.user_code import shown
 
 #: Every interface, which Prometheus and the kubelet of another machine need.
 ANY_HOST = "0.0.0.0"
-#: The interface without another wish: programs of this machine only.
+#: The interface unless another one is set: for programs of this machine only.
 LOCAL_HOST = "127.0.0.1"
 
 

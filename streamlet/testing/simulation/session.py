@@ -241,4 +241,4 @@ class WatchedProtocol(TasksProtocol):
         migration = orders.migration
         if migration is not None and migration.protocol_type != self.protocol_type:
             member.world.protocol.ordered_over(member, member.machine.view.generation)
-        return attrs.evolve(orders, turn_ms=0)
+        return attrs.evolve(orders, release_delay_ms=0)

@@ -255,7 +255,7 @@ def test_owners_that_release_tasks_are_told_when_each_begins():
         }
     )
     answers = bench.plan(a=bench.say(), b=Bench().say(), c=Bench().say())
-    assert {name: told.turn_ms for name, told in answers.items()} == {"a": 200, "b": 700, "c": 0}
+    assert {name: one.release_delay_ms for name, one in answers.items()} == dict(a=200, b=700, c=0)
 
 
 def test_a_group_too_large_to_store_is_told_less():

@@ -75,7 +75,7 @@ ASSIGNMENTS = st.builds(
     reason=TEXT,
     being_learned=TASK_SETS,
     migration=MIGRATIONS,
-    turn_ms=st.integers(0, 2_000),
+    release_delay_ms=st.integers(0, 2_000),
     unassigned=TASK_SETS,
     awaited=TASK_SETS,
 )
@@ -116,10 +116,10 @@ def test_what_an_older_version_has_no_place_for_is_left_out(subscription, assign
     nothing = frozenset[TaskId]()
     told = wire.decode_assignment(wire.encode_assignment(assignment, 1))
     assert told == attrs.evolve(
-        assignment, migration=None, turn_ms=0, unassigned=nothing, awaited=nothing
+        assignment, migration=None, release_delay_ms=0, unassigned=nothing, awaited=nothing
     )
     told = wire.decode_assignment(wire.encode_assignment(assignment, 2))
-    assert told == attrs.evolve(assignment, turn_ms=0, unassigned=nothing, awaited=nothing)
+    assert told == attrs.evolve(assignment, release_delay_ms=0, unassigned=nothing, awaited=nothing)
     told = wire.decode_assignment(wire.encode_assignment(assignment, 3))
     assert told == attrs.evolve(assignment, unassigned=nothing, awaited=nothing)
     told = wire.decode_assignment(wire.encode_assignment(assignment, 4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.assignor.path import TURNS_MS
+from streamlet.assignor.path import RELEASES_MS
 from streamlet.tasks.commit_loop import (
     LEAST_MS,
     LITTLE_ENTRIES,
@@ -45,12 +45,12 @@ def test_whoever_waits_for_its_turn_goes_on_as_usual_until_then() -> None:
 
 def test_a_turn_leaves_time_for_the_rounds() -> None:
     rounds = Precopy(400)
-    rounds.begin(0, TURNS_MS)
+    rounds.begin(0, RELEASES_MS)
     assert (rounds.due(49), rounds.due(50)) == (False, True)
 
 
 def test_whoever_leaves_asks_for_a_rebalance_when_all_turns_are_over() -> None:
-    assert HandoverRules().confirm_delay_ms > TURNS_MS + 2 * LEAST_MS
+    assert HandoverRules().confirm_delay_ms > RELEASES_MS + 2 * LEAST_MS
 
 
 def test_a_turn_comes_so_long_after_the_plan() -> None:

@@ -228,14 +228,14 @@ def test_a_join_that_is_due_does_not_wait_for_further_commits() -> None:
 
 def test_a_task_that_another_takes_over_is_given_up_when_it_is_our_turn() -> None:
     scene = Scene()
-    due, turn = scene.orders.precopy.due, 450
-    for generation, now_ms in ((2, 0), (3, turn - 100)):
+    due, delay = scene.orders.precopy.due, 450
+    for generation, now_ms in ((2, 0), (3, delay - 100)):
         scene.clock.advance(now_ms)
         scene.rebalance_events.offer(
-            Assigned(generation, "a", Assignment(release={T: "b"}, turn_ms=turn))
+            Assigned(generation, "a", Assignment(release={T: "b"}, release_delay_ms=delay))
         )
         scene.orders.take()
-        assert (due(turn - 1), due(turn)) == (False, True), "whichever plan says so first"
+        assert (due(delay - 1), due(delay)) == (False, True), "whichever plan says so first"
 
 
 def test_an_order_that_is_replaced_asks_for_no_further_commits() -> None:
