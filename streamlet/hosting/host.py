@@ -240,7 +240,7 @@ class Host:
             earlier=self.requests,
             dead_members=dead_members(self.app.name, settings),
             wanted=partial(worker_count.wanted, self._folder),
-            on_count=self._changed_count,
+            on_count=lambda count: self._record.say(workers=count),
         )
         worker_count.forget(self._folder)
         self._record.say(workers=self.members)
@@ -270,9 +270,6 @@ class Host:
                 pass
         self._record.say(tasks=sum(one.tasks for one in self._workers.values()))
         self.on_event(member, event)
-
-    def _changed_count(self, count: int) -> None:
-        self._record.say(workers=count)
 
     def _prepare(self, lock: FolderLock) -> dict[str, int]:
         """Check and make what the instance needs on the broker; may be repeated."""

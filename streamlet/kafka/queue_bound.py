@@ -32,6 +32,8 @@ MOST_BYTES = 16 * 1024 * 1024
 HURRIED_SHARE = 0.2
 #: For how many times as long a quota of Kafka's lets through at once what it allows in all.
 _BURST = 10
+#: What was delivered counts less with time, and hardly after a few times this, ms.
+_LATELY_MS = 1_000
 #: Where such a share of what may wait is still there, the link has had enough to do.
 _BUSY_SHARE = 0.25
 #: What a record takes besides its key, value and headers.
@@ -46,12 +48,10 @@ class QueueBound:
 
     Args:
         clock: the time.
-        lately_ms: what was delivered counts less with time, and hardly after a few times this.
         most: the bound of the bound, bytes.
     """
 
     _clock: Clock
-    _lately_ms: int = 1_000
     _most: int = MOST_BYTES
     #: The bytes that may wait, as of the last look.
     bytes: int = attrs.field(default=FIRST_BYTES, init=False)
@@ -113,8 +113,8 @@ class QueueBound:
         if left < self._records or not left:
             self.moved_ms = now
         past_ms = now - self._looked_ms
-        kept = math.exp(-past_ms / self._lately_ms)
-        self._long = gone + self._long * math.exp(-past_ms / self._lately_ms / _BURST)
+        kept = math.exp(-past_ms / _LATELY_MS)
+        self._long = gone + self._long * math.exp(-past_ms / _LATELY_MS / _BURST)
         self._looked_ms, self._records, self._size = now, left, self._size - gone
         self._lately = gone + self._lately * kept
         if self._size < self.bytes * _BUSY_SHARE:

@@ -36,16 +36,14 @@ class MemoryReport:
 
     Args:
         settings: have the bounds.
-        used: bytes of RocksDB's block cache and of its memtables.
     """
 
     _settings: Settings
-    _used: Callable[[], tuple[int, int]] = memory_used
 
     def parts(self, registry: TaskRegistry) -> tuple[tuple[str, int, int], ...]:
         """Each part with the bytes it uses, an estimate, and the bytes it may use."""
         settings = self._settings
-        blocks, memtables = self._used()
+        blocks, memtables = memory_used()
         return (
             ("caches", registry.cached_bytes(), settings.cache_max_bytes),
             ("input", registry.waiting_bytes(), settings.input_buffer_max_bytes),
