@@ -50,14 +50,14 @@ class Backfill:
     """Fills the changelogs of one stopped application.
 
     Args:
-        cluster: where it is.
+        window: on it.
         live_from: where instances go on in topics whose data comes from files; all other topics
             are read from Kafka, up to their present ends.
         placed: those of them that instances need not look at: it was said how they are written.
         force: discard state and positions that are there.
     """
 
-    cluster: GroupWindow
+    window: GroupWindow
     live_from: Mapping[str, StartPosition]
     placed: Collection[str] = ()
     force: bool = False
@@ -70,17 +70,17 @@ class Backfill:
             MissingTopicError: a source topic is missing, or may not be seen.
             BrokerError: the broker does not answer, or refuses.
         """
-        topics = self.cluster.admin.topics()
+        topics = self.window.admin.topics()
         missing = sorted(set(self._topology.source_topics) - topics.keys())
         if missing:
             text = f"source topics that do not exist: {listed(missing)}"
             raise MissingTopicError(text, hidden=missing)
-        self.cluster.control.prepare()
-        reset = Reset(self.cluster, StartPosition(EARLIEST)).plan()
+        self.window.control.prepare()
+        reset = Reset(self.window, StartPosition(EARLIEST)).plan()
         self._check_new()
         wanted = [move.partition for move in reset.moves]
         read = [tp for tp in wanted if tp.topic not in self.live_from]
-        ends = self.cluster.admin.readable_ends(read)
+        ends = self.window.admin.readable_ends(read)
         positions = dict(ends)
         for topic, start in self.live_from.items():
             positions |= self._at([tp for tp in wanted if tp.topic == topic], start)
@@ -98,7 +98,7 @@ class Backfill:
             RefusedError: the application is running, or another command reset it meanwhile.
             StreamletError: it is not done; the same command begins again.
         """
-        reset = Reset(self.cluster, StartPosition(EARLIEST))
+        reset = Reset(self.window, StartPosition(EARLIEST))
         emptied, ids = reset.empty()
         fill()
         types = unnoted(self._topology.changelog_types, ControlView(), ids)
@@ -111,13 +111,13 @@ class Backfill:
 
     @property
     def _topology(self) -> Topology:
-        topology = self.cluster.application.topology
+        topology = self.window.application.topology
         assert topology is not None, "a backfill runs an application's topology"
         return topology
 
     def _check_new(self) -> None:
-        name = self.cluster.name
-        if self.force or not self.cluster.committed():
+        name = self.window.name
+        if self.force or not self.window.committed():
             return
         raise RefusedError(
             f"{name} has run before: it has committed positions, and state that belongs to them. "
@@ -128,7 +128,7 @@ class Backfill:
     def _at(
         self, partitions: Collection[TopicPartition], start: StartPosition
     ) -> dict[TopicPartition, int]:
-        admin, wanted = self.cluster.admin, list(partitions)
+        admin, wanted = self.window.admin, list(partitions)
         if start.at_ms is not None:
             return dict(admin.offsets_at(wanted, start.at_ms))
         if start.where == LATEST:
@@ -139,7 +139,7 @@ class Backfill:
         self, plan: BackfillPlan, emptied: ResetPlan
     ) -> dict[TopicPartition, tuple[int, str]]:
         """Position and text of every input partition; those of repartition topics are empty."""
-        topology, admin = self._topology, self.cluster.admin
+        topology, admin = self._topology, self.window.admin
         counts = {name: info.partitions for name, info in admin.topics().items()}
         changelogs = set(changelog_topics(topology))
         ends = admin.end_offsets(

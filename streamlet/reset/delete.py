@@ -73,11 +73,11 @@ class Deletion:
     """Deletes one application.
 
     Args:
-        cluster: where it is.
+        window: on it.
         progress: given the progress of each step at each look at the brokers.
     """
 
-    cluster: GroupWindow
+    window: GroupWindow
     progress: Progress = silent
 
     def plan(self) -> DeletePlan:
@@ -88,10 +88,10 @@ class Deletion:
             RefusedError: it is running.
             BrokerError: the broker does not answer, or refuses.
         """
-        topics = self.cluster.admin.topics()
-        check_known(self.cluster, topics)
-        check_stopped(self.cluster)
-        return self._plan(topics, self.cluster.committed(), self.cluster.control.read())
+        topics = self.window.admin.topics()
+        check_known(self.window, topics)
+        check_stopped(self.window)
+        return self._plan(topics, self.window.committed(), self.window.control.read())
 
     def carry_out(self) -> DeletePlan:
         """Do it; when this returns nothing is left but what the plan leaves.
@@ -103,22 +103,22 @@ class Deletion:
             BrokerError: the broker does not answer, or refuses.
             KeyboardInterrupt: stopped before anything was changed.
         """
-        cluster, removal = self.cluster, TopicRemoval(self.cluster, self.progress, UNFINISHED)
-        with command_lock(cluster, f"deletion of {cluster.name}"):
+        window, removal = self.window, TopicRemoval(self.window, self.progress, UNFINISHED)
+        with command_lock(window, f"deletion of {window.name}"):
             plan = self._begin(removal)
             self._delete_group()
-        cluster.clients.close_control()  # its producer would make the topic again
-        ids = cluster.admin.topic_ids([plan.control])
-        cluster.admin.delete_topics([plan.control])
+        window.clients.close_control()  # its producer would make the topic again
+        ids = window.admin.topic_ids([plan.control])
+        window.admin.delete_topics([plan.control])
         removal.await_deleted(ids)
         return plan
 
     def _begin(self, removal: TopicRemoval) -> DeletePlan:
         """Delete the internal topics, in our turn."""
-        cluster, control = self.cluster, self.cluster.control
-        check_stopped(cluster)  # the operator may have been asked for long
+        window, control = self.window, self.window.control
+        check_stopped(window)  # the operator may have been asked for long
         before = control.view.reset
-        plan = self._plan(cluster.admin.topics(), cluster.committed(), control.view)
+        plan = self._plan(window.admin.topics(), window.committed(), control.view)
         epoch = before.next_epoch if before.pending is None else before.epoch
         entry = attrs.evolve(before, epoch=epoch, pending=plan.topics, sources=plan.sources)
         removal.delete(before, entry, removal.ids(plan.names))
@@ -130,23 +130,23 @@ class Deletion:
         committed: Mapping[TopicPartition, Committed],
         view: ControlView,
     ) -> DeletePlan:
-        own = InternalTopicFinder(self.cluster).find(topics, committed, view.reset.pending or ())
+        own = InternalTopicFinder(self.window).find(topics, committed, view.reset.pending or ())
         remade = [one for one in own.recreated if one.name in topics]
-        gone = self.cluster.admin.definitions(sorted(own.removed)).values()
+        gone = self.window.admin.definitions(sorted(own.removed)).values()
         mine = {one.name: one for one in (*remade, *gone)}
         sources = {tp.topic for tp in committed} | set(view.reset.sources)
         return DeletePlan(
-            self.cluster.name,
+            self.window.name,
             tuple(mine[name] for name in sorted(mine)),
-            self.cluster.control.name,
+            self.window.control.name,
             own.left,
             len(committed),
             tuple(sorted(sources - mine.keys())),
         )
 
     def _delete_group(self) -> None:
-        name = self.cluster.name
-        code = self.cluster.transport.delete_group(name, _REQUEST_MS).result()
+        name = self.window.name
+        code = self.window.transport.delete_group(name, _REQUEST_MS).result()
         if code == _NOT_EMPTY:
             raise RefusedError(
                 f"an instance of {name} joined while it was deleted. {UNFINISHED}, once all "

@@ -32,11 +32,11 @@ class InternalTopics:
 class InternalTopicFinder:
     """Finds the internal topics of one application."""
 
-    cluster: GroupWindow
+    window: GroupWindow
 
     @property
     def _name(self) -> str:
-        return self.cluster.name
+        return self.window.name
 
     def find(
         self,
@@ -55,7 +55,7 @@ class InternalTopicFinder:
             TimedOutError: records could not be read in time.
             BrokerError: the broker does not answer, or refuses.
         """
-        application = self.cluster.application
+        application = self.window.application
         given = application.settings.topics
         needed: tuple[NewTopic, ...] = ()
         if application.topology is not None:
@@ -68,7 +68,7 @@ class InternalTopicFinder:
         names = set(candidates(topics, self._name)) - must - self._outside(topics)
         ours, uncertain = self._proven(sorted(names), topics, committed, noted)
         gone = noted.keys() - topics.keys() - must
-        found = self.cluster.admin.definitions(sorted({*must, *ours})) | {
+        found = self.window.admin.definitions(sorted({*must, *ours})) | {
             name: topic for name, topic in noted.items() if name in {*must, *ours, *gone}
         }
         foreign = {topic.name for topic in pending} & topics.keys() - must - {*ours}
@@ -80,7 +80,7 @@ class InternalTopicFinder:
 
     def _outside(self, topics: Iterable[str]) -> set[str]:
         """Topics that the topology reads or writes and that are not its own."""
-        topology = self.cluster.application.topology
+        topology = self.window.application.topology
         if topology is None:
             return set()
         written = {topic for part in topology.subtopologies for topic in part.output_topics}
@@ -96,17 +96,17 @@ class InternalTopicFinder:
     ) -> tuple[list[str], list[str]]:
         if not names:
             return [], []
-        cluster, read = self.cluster, {tp.topic for tp in committed}
-        source = cluster.clients.source()
+        window, read = self.window, {tp.topic for tp in committed}
+        source = window.clients.source()
         try:
-            proof = TopicOwnership(self._name, cluster.admin, source, cluster.clock)
+            proof = TopicOwnership(self._name, window.admin, source, window.clock)
             return proof.proven(names, read, self._others(topics), noted)
         finally:
             source.close()
 
     def _others(self, topics: Iterable[str]) -> set[str]:
         """Ids of other applications: of every group, and of everything with a control topic."""
-        groups = self.cluster.transport.list_groups(_REQUEST_MS).result()
+        groups = self.window.transport.list_groups(_REQUEST_MS).result()
         known = {one.group for one in groups}
         known |= {name.removesuffix(SUFFIX) for name in topics if name.endswith(SUFFIX)}
         return known - {self._name}

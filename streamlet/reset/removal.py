@@ -31,39 +31,39 @@ _REQUEST_MS = 10_000
 _UNKNOWN_MEMBER = 25
 
 
-def check_stopped(cluster: GroupWindow) -> None:
+def check_stopped(window: GroupWindow) -> None:
     """Refuse an application with members in its group.
 
     Raises:
         RefusedError: it is running.
     """
     try:
-        group = cluster.group()
+        group = window.group()
     except NoSuchGroupError:
         return  # its positions have expired, or were never there
     members = group.described.members
     if not members:
         return
     static = sorted(m.instance_id for m in members if m.instance_id is not None)
-    hint = removal_hint(cluster.name, static)
+    hint = removal_hint(window.name, static)
     names = ", ".join(sorted(m.name for m in group.members))
     count = f"{len(members)} member{'s' * (len(members) != 1)}"
     raise RefusedError(
-        f"{cluster.name} is running: {count} in its group ({names}). Nothing was changed: stop "
+        f"{window.name} is running: {count} in its group ({names}). Nothing was changed: stop "
         "all instances first. One that was killed is out of the group when its session.timeout"
         f".ms is over{hint}"
     )
 
 
-def member_names(cluster: GroupWindow) -> tuple[str, ...]:
+def member_names(window: GroupWindow) -> tuple[str, ...]:
     """The names of the members of an application's group, sorted; none without a group."""
     try:
-        return tuple(sorted(member.name for member in cluster.group().members))
+        return tuple(sorted(member.name for member in window.group().members))
     except NoSuchGroupError:
         return ()
 
 
-def remove_members(cluster: GroupWindow) -> None:
+def remove_members(window: GroupWindow) -> None:
     """Take all members out of an application's group; those that are alive join again.
 
     Raises:
@@ -71,17 +71,17 @@ def remove_members(cluster: GroupWindow) -> None:
         BrokerError: a member stays, or the broker does not answer.
     """
     try:
-        members = cluster.group().described.members
+        members = window.group().described.members
     except NoSuchGroupError:
         return
     for one in members:
         reason = "an operator resets the application"
-        request = LeaveGroup(cluster.name, one.member_id, one.instance_id, reason)
-        answer = cluster.transport.send(request, "main", _REQUEST_MS).result()
+        request = LeaveGroup(window.name, one.member_id, one.instance_id, reason)
+        answer = window.transport.send(request, "main", _REQUEST_MS).result()
         assert isinstance(answer, LeaveGroupAnswer), answer
         code = answer.error
         if code == GROUP_REFUSED:
-            right = Right("READ", "group", cluster.name)
+            right = Right("READ", "group", window.name)
             raise MissingRightError(f"members cannot be removed; {missing(right)}")
         if code not in (0, _UNKNOWN_MEMBER):
             raise BrokerError(f"member {one.member_id} cannot be removed: {name_of(code)}")
@@ -92,18 +92,18 @@ class TopicRemoval:
     """Deletes topics of an application, and waits for that.
 
     Args:
-        cluster: where they are.
+        window: where they are.
         progress: given the progress at each look at the brokers.
         unfinished: the consequence of being broken off, and what to do.
     """
 
-    cluster: GroupWindow
+    window: GroupWindow
     progress: Progress = silent
     unfinished: str = UNFINISHED
 
     def ids(self, names: Iterable[str]) -> dict[str, str]:
         """The ids of the topics of these names that exist."""
-        admin = self.cluster.admin
+        admin = self.window.admin
         return admin.topic_ids(sorted(admin.topics().keys() & set(names)))
 
     def delete(self, before: ResetEpoch, entry: ResetEpoch, old: Mapping[str, str]) -> None:
@@ -122,15 +122,15 @@ class TopicRemoval:
             TimedOutError: it takes too long, or was stopped.
             KeyboardInterrupt: stopped before anything was changed.
         """
-        cluster = self.cluster
-        if cluster.stopped.is_set():
+        window = self.window
+        if window.stopped.is_set():
             raise KeyboardInterrupt("nothing was changed")
         self.progress(_DELETING, 0, len(old))
-        cluster.control.write(entry)
-        cluster.control.flush()
+        window.control.write(entry)
+        window.control.flush()
         try:
-            check_stopped(cluster)
-            cluster.admin.delete_topics(sorted(old))
+            check_stopped(window)
+            window.admin.delete_topics(sorted(old))
         except StreamletError:
             if before.pending is None:
                 self._withdraw(before, old)
@@ -146,7 +146,7 @@ class TopicRemoval:
         names = sorted(old)
 
         def gone() -> int:
-            there = set(self.cluster.admin.topic_ids(names).values())
+            there = set(self.window.admin.topic_ids(names).values())
             return sum(old[name] not in there for name in names)
 
         what = f"topics {', '.join(names)} to be deleted"
@@ -155,11 +155,11 @@ class TopicRemoval:
     def finish(self, text: str, count: Callable[[], int], total: int, what: str) -> None:
         """Return once all of a step is done; see ``ResetStep``."""
         step = ResetStep(text, count, total, what, self.unfinished)
-        step.finish(self.cluster.clock, self.cluster.stopped, self.progress)
+        step.finish(self.window.clock, self.window.stopped, self.progress)
 
     def _withdraw(self, before: ResetEpoch, old: Mapping[str, str]) -> None:
         """Put the entry of before back, if none of these topics has been deleted."""
-        control = self.cluster.control
+        control = self.window.control
         try:
             if self.ids(old) != old:
                 return

@@ -65,14 +65,14 @@ class Reset:
     """Sets one application back to a start.
 
     Args:
-        cluster: where it is.
+        window: on it.
         start: where it is to begin.
         progress: given the progress of each step at each look at the brokers.
         force: take members out of the group first; those that are alive come back, and it is
             refused.
     """
 
-    cluster: GroupWindow
+    window: GroupWindow
     start: StartPosition
     progress: Progress = silent
     force: bool = False
@@ -87,11 +87,11 @@ class Reset:
             ConfigError: its source topics are not known.
             BrokerError: the broker does not answer, or refuses.
         """
-        control = self.cluster.control
-        topics = self.cluster.admin.topics()
-        check_known(self.cluster, topics)
+        control = self.window.control
+        topics = self.window.admin.topics()
+        check_known(self.window, topics)
         if not self.force:
-            check_stopped(self.cluster)
+            check_stopped(self.window)
         return self._plan(topics, control.read())
 
     def carry_out(self) -> ResetPlan:
@@ -138,25 +138,25 @@ class Reset:
             RefusedError: another command has ended or begun it again meanwhile.
         """
         with self._command_lock():
-            reset = self.cluster.control.view.reset
+            reset = self.window.control.view.reset
             if reset.pending is None or reset.epoch != plan.epoch or self._ids(plan) != ids:
                 raise RefusedError(
                     f"{self._name} was reset by another command meanwhile; no position is set"
                 )
-            check_stopped(self.cluster)
+            check_stopped(self.window)
             self._finish(plan, positions, tuple(filled), types)
 
     def _command_lock(self) -> AbstractContextManager[None]:
-        return command_lock(self.cluster, f"reset of {self._name}")
+        return command_lock(self.window, f"reset of {self._name}")
 
     def _emptied(self) -> ResetPlan:
         """Make the internal topics again, empty, in our turn."""
-        cluster, control = self.cluster, self.cluster.control
+        window, control = self.window, self.window.control
         if self.force:
-            remove_members(cluster)
-        check_stopped(cluster)  # the operator may have been asked for long
+            remove_members(window)
+        check_stopped(window)  # the operator may have been asked for long
         before = control.view.reset
-        plan = self._plan(cluster.admin.topics(), control.view)
+        plan = self._plan(window.admin.topics(), control.view)
         old = self._ids(plan)
         self._removal.delete(before, plan.entry, old)
         self._create(plan, old)
@@ -170,10 +170,10 @@ class Reset:
         types: Iterable[ChangelogTypes] = (),
     ) -> None:
         """Set positions and let instances start again, in our turn."""
-        control = self.cluster.control
+        control = self.window.control
         self._commit(positions)
         control.remove(*_left_behind(control.view))
-        reset = ResetEpoch(plan.epoch, self.cluster.clock.wall_ms(), filled=filled)
+        reset = ResetEpoch(plan.epoch, self.window.clock.wall_ms(), filled=filled)
         control.write(*types, reset)
         control.flush()
 
@@ -181,18 +181,18 @@ class Reset:
 
     @property
     def _name(self) -> str:
-        return self.cluster.name
+        return self.window.name
 
     @property
     def _removal(self) -> TopicRemoval:
-        return TopicRemoval(self.cluster, self.progress)
+        return TopicRemoval(self.window, self.progress)
 
     def _plan(self, topics: Mapping[str, TopicInfo], view: ControlView) -> ResetPlan:
         committed = self._committed()
         pending = view.reset.pending
-        if self.cluster.application.topology is not None:
-            _check_there(self.cluster.application.topology.source_topics, topics)
-        own = InternalTopicFinder(self.cluster).find(topics, committed, pending or ())
+        if self.window.application.topology is not None:
+            _check_there(self.window.application.topology.source_topics, topics)
+        own = InternalTopicFinder(self.window).find(topics, committed, pending or ())
         sources = self._sources(topics, committed, view.reset, own)
         return ResetPlan(
             application=self._name,
@@ -205,11 +205,11 @@ class Reset:
             removed=own.removed,
             unfinished=pending is not None,
             left=own.left,
-            members=member_names(self.cluster) if self.force else (),
+            members=member_names(self.window) if self.force else (),
         )
 
     def _committed(self) -> dict[TopicPartition, Committed]:
-        return self.cluster.committed()
+        return self.window.committed()
 
     def _sources(
         self,
@@ -218,7 +218,7 @@ class Reset:
         before: ResetEpoch,
         own: InternalTopics,
     ) -> list[str]:
-        topology = self.cluster.application.topology
+        topology = self.window.application.topology
         if topology is not None:
             sources = list(topology.source_topics_among(topics))
         else:
@@ -250,7 +250,7 @@ class Reset:
         noted = {TopicPartition(topic, number): at for topic, number, at in before.positions}
         found = {tp: one.offset for tp, one in committed.items()} | noted
         known = {tp: at for tp, at in found.items() if at >= 0}
-        after = self.start.positions(self.cluster.admin, partitions, known)
+        after = self.start.positions(self.window.admin, partitions, known)
         return tuple(PositionReset(tp, known.get(tp, -1), after[tp]) for tp in partitions)
 
     # Carrying it out.
@@ -260,7 +260,7 @@ class Reset:
         return self._removal.ids([*(topic.name for topic in plan.recreated), *plan.removed])
 
     def _create(self, plan: ResetPlan, old: Mapping[str, str]) -> None:
-        admin = self.cluster.admin
+        admin = self.window.admin
         names = [topic.name for topic in plan.recreated]
 
         def new() -> int:
@@ -291,7 +291,7 @@ class Reset:
     def _commit_some(self, positions: dict[TopicPartition, tuple[int, str]]) -> bool:
         request = OffsetCommit(self._name, -1, "", None, positions)
         try:
-            answer = self.cluster.transport.send(request, "main", _REQUEST_MS).result()
+            answer = self.window.transport.send(request, "main", _REQUEST_MS).result()
         except TransportError as error:
             if not error.passing:
                 raise

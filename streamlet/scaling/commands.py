@@ -65,16 +65,16 @@ def scale_down(
     """
     ways = ways or CommandPrompts()
     wanted.check()
-    with open_window(application, "operator", ways.stopped) as cluster:
-        command = ScaleDown(cluster, wanted)
+    with open_window(application, "operator", ways.stopped) as window:
+        command = ScaleDown(window, wanted)
         limit_ms = _limit_ms(wanted.timeout_ms) if wait and not dry_run else 0
-        plan = _outlast(cluster, ways, command.plan, limit_ms)
+        plan = _outlast(window, ways, command.plan, limit_ms)
         if not plan.leaving:
             return ScaleDownResult.of(plan, done=True)
         if dry_run or not ways.ask(plan):
             return ScaleDownResult.of(plan, done=False)
-        plan = _outlast(cluster, ways, lambda: command.mark(plan), limit_ms)
-        done = wait and _follow(cluster, plan, ways, wanted.timeout_ms)
+        plan = _outlast(window, ways, lambda: command.mark(plan), limit_ms)
+        done = wait and _follow(window, plan, ways, wanted.timeout_ms)
         return ScaleDownResult.of(plan, done=done)
 
 
@@ -93,11 +93,11 @@ def cancel_scale_down(
         StreamletError: no mark was taken back.
     """
     ways = ways or CommandPrompts()
-    with open_window(application, "operator", ways.stopped) as cluster:
+    with open_window(application, "operator", ways.stopped) as window:
         limit_ms = UNMARKED_LIMIT_MS if wait else 0
-        result, back = _outlast(cluster, ways, lambda: cancel(cluster, names), limit_ms)
+        result, back = _outlast(window, ways, lambda: cancel(window, names), limit_ms)
         if back and wait:
-            done = ApplicationFollower(cluster, ways.note).until_calm(back)
+            done = ApplicationFollower(window, ways.note).until_calm(back)
             result = attrs.evolve(result, done=done)
         return result
 
@@ -112,42 +112,42 @@ def replace(
     """
     ways = ways or CommandPrompts()
     wanted.check()
-    with open_window(application, "operator", ways.stopped) as cluster:
-        wanted.await_new(cluster, ways.note)
-        command = ScaleDown(cluster, wanted.scale_down)
+    with open_window(application, "operator", ways.stopped) as window:
+        wanted.await_new(window, ways.note)
+        command = ScaleDown(window, wanted.scale_down)
         limit_ms = _limit_ms(wanted.timeout_ms)
-        plan = _outlast(cluster, ways, command.plan, limit_ms)
+        plan = _outlast(window, ways, command.plan, limit_ms)
         if not ways.ask(plan):
             return ReplaceResult.of(wanted, plan, done=False)
-        plan = _outlast(cluster, ways, lambda: command.mark(plan), limit_ms)
-        check = wanted.succession(cluster, ways.note).look
+        plan = _outlast(window, ways, lambda: command.mark(plan), limit_ms)
+        check = wanted.succession(window, ways.note).look
         try:
-            left = _follow(cluster, plan, ways, wanted.timeout_ms, check)
+            left = _follow(window, plan, ways, wanted.timeout_ms, check)
         except SuccessorLostError as error:
-            given_up = partial(wanted.given_up, cluster, plan, error)
-            return _outlast(cluster, ways, given_up, wanted.timeout_ms)
+            given_up = partial(wanted.given_up, window, plan, error)
+            return _outlast(window, ways, given_up, wanted.timeout_ms)
         if not left:
             return ReplaceResult.of(wanted, plan, done=False)
-        follower = ApplicationFollower(cluster, ways.note)
-        checked = partial(wanted.checked, cluster, plan, follower)
-        return _outlast(cluster, ways, checked, wanted.timeout_ms)
+        follower = ApplicationFollower(window, ways.note)
+        checked = partial(wanted.checked, window, plan, follower)
+        return _outlast(window, ways, checked, wanted.timeout_ms)
 
 
 def _follow(
-    cluster: GroupWindow,
+    window: GroupWindow,
     plan: ScaleDownPlan,
     ways: CommandPrompts,
     limit_ms: float | None,
     check: Check = no_check,
 ) -> bool:
-    follower = ApplicationFollower(cluster, ways.note, check, limit_ms)
+    follower = ApplicationFollower(window, ways.note, check, limit_ms)
     return follower.until_left(plan, ways.watcher)
 
 
 def _outlast(
-    cluster: GroupWindow, ways: CommandPrompts, step: Callable[[], T], limit_ms: float | None
+    window: GroupWindow, ways: CommandPrompts, step: Callable[[], T], limit_ms: float | None
 ) -> T:
-    return outlast(step, limit_ms, note=ways.note, clock=cluster.clock, stopped=cluster.stopped)
+    return outlast(step, limit_ms, note=ways.note, clock=window.clock, stopped=window.stopped)
 
 
 def _limit_ms(timeout_ms: float | None) -> float:

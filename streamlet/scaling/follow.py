@@ -46,13 +46,13 @@ class ApplicationFollower:
     """Follows one application.
 
     Args:
-        cluster: the application.
+        window: on the application.
         note: called with what an operator has to know meanwhile.
         check: looks at the group beside what is followed.
         limit_ms: the command's own time limit, for a broker that stays away; None for no limit.
     """
 
-    cluster: GroupWindow
+    window: GroupWindow
     note: Callable[[str], None]
     check: Check = no_check
     limit_ms: float | None = None
@@ -64,7 +64,7 @@ class ApplicationFollower:
     _must_read: bool = True
 
     def __attrs_post_init__(self) -> None:
-        clock = self.cluster.clock
+        clock = self.window.clock
         self._outage = OutageReport(self.note, clock)
         self._check_outage = OutageReport(self.note, clock)
         limit_ms = math.inf if self.limit_ms is None else self.limit_ms
@@ -88,14 +88,14 @@ class ApplicationFollower:
                 watcher(found)
                 before = found
             if found is not None and not departures.under_way:
-                now_ms = self.cluster.clock.now_ms()
+                now_ms = self.window.clock.now_ms()
                 settled_ms = now_ms if settled_ms is None else settled_ms
                 all_run = found.moved == len(found.steps) or not plan.staying
                 if all_run or departures.failed or now_ms - settled_ms >= _LAST_WORD_MS:
                     return _succeeded(departures)
             self._check_outage_time()
             self._check_time(departures.under_way)
-            if self.cluster.stopped.wait(_LOOK_MS / 1000):
+            if self.window.stopped.wait(_LOOK_MS / 1000):
                 return False
 
     def until_calm(self, stay_after_all: Sequence[InstanceSnapshot]) -> bool:
@@ -108,7 +108,7 @@ class ApplicationFollower:
             group = self._described()
             if group is not None and not _stirred(group, keys):
                 return True
-            if self.cluster.stopped.wait(_LOOK_MS / 1000):
+            if self.window.stopped.wait(_LOOK_MS / 1000):
                 return False
 
     def _look(
@@ -119,8 +119,8 @@ class ApplicationFollower:
             self._group = group
         if self._group is None:
             return None
-        view = self.cluster.control.view
-        now_ms = self.cluster.clock.now_ms()
+        view = self.window.control.view
+        now_ms = self.window.clock.now_ms()
         for line in departures.look(self._group, view, now_ms, fresh=group is not None):
             self.note(line)
         if group is not None and group.stable and departures.under_way:
@@ -142,10 +142,10 @@ class ApplicationFollower:
         """The group if it is stable or empty, with the control topic read up to now."""
         try:
             if self._must_read:
-                self.cluster.control.read()
+                self.window.control.read()
                 self._must_read = False
-            self.cluster.reports()
-            group = self.cluster.group()
+            self.window.reports()
+            group = self.window.group()
         except NotFoundError:
             return None
         except (BrokerError, TimedOutError) as error:
@@ -155,14 +155,14 @@ class ApplicationFollower:
         return group if group.stable or not group.members else None
 
     def _check_outage_time(self) -> None:
-        if self._outage.lasts and self.cluster.clock.now_ms() > self._until_ms:
+        if self._outage.lasts and self.window.clock.now_ms() > self._until_ms:
             raise TimedOutError(
                 "no broker answers, so it is unknown whether all have left; the marks hold"
             )
 
     def _check_time(self, under_way: Sequence[InstanceSnapshot]) -> None:
-        now_ms = self.cluster.clock.wall_ms()
-        marks = self.cluster.control.view.marks
+        now_ms = self.window.clock.wall_ms()
+        marks = self.window.control.view.marks
         deadlines = [marks[one.key].deadline_ms for one in under_way if one.key in marks]
         known = [deadline for deadline in deadlines if deadline is not None]
         names = [one.name for one in under_way]

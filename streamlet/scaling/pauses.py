@@ -39,11 +39,11 @@ class PauseCommand:
     """Sets or removes pauses of one application.
 
     Args:
-        cluster: where it is.
+        window: on it.
         subtopology: number of one, or the name of a store, topic or node in it; None: everything.
     """
 
-    cluster: GroupWindow
+    window: GroupWindow
     subtopology: str | None = None
 
     def pause(self, by: str = "") -> PauseResult:
@@ -54,15 +54,15 @@ class PauseCommand:
             BrokerError: the broker does not answer, or refuses.
             DeliveryError: the control topic cannot be written.
         """
-        cluster = self.cluster
-        check_known(cluster, cluster.admin.topics())
-        with command_lock(cluster, f"pause of {cluster.name}"):
-            view = cluster.control.view
-            wanted = PauseMark(self._what(view), cluster.clock.wall_ms(), by)
+        window = self.window
+        check_known(window, window.admin.topics())
+        with command_lock(window, f"pause of {window.name}"):
+            view = window.control.view
+            wanted = PauseMark(self._what(view), window.clock.wall_ms(), by)
             if wanted.what in view.pauses or ALL in view.pauses:
                 return self._result(view.pauses.values(), changed=False)
-            cluster.control.write(wanted)
-            cluster.control.flush()
+            window.control.write(wanted)
+            window.control.flush()
             return self._result([*view.pauses.values(), wanted], changed=True)
 
     def resume(self) -> PauseResult:
@@ -74,24 +74,24 @@ class PauseCommand:
             BrokerError: the broker does not answer, or refuses.
             DeliveryError: the control topic cannot be written.
         """
-        cluster = self.cluster
-        check_known(cluster, cluster.admin.topics())
-        with command_lock(cluster, f"resume of {cluster.name}"):
-            view = cluster.control.view
+        window = self.window
+        check_known(window, window.admin.topics())
+        with command_lock(window, f"resume of {window.name}"):
+            view = window.control.view
             what = self._what(view)
             if what != ALL and ALL in view.pauses:
                 raise RefusedError(
-                    f"all of {cluster.name} is paused, so no subtopology of it can go on by itself;"
+                    f"all of {window.name} is paused, so no subtopology of it can go on by itself;"
                     " resume it without --subtopology. Nothing was changed"
                 )
             gone = [one for one in view.pauses.values() if what in (ALL, one.what)]
-            cluster.control.remove(*map(place_of, gone))
-            cluster.control.flush()
+            window.control.remove(*map(place_of, gone))
+            window.control.flush()
             left = [one for one in view.pauses.values() if one not in gone]
             return self._result(left, changed=bool(gone))
 
     def _result(self, pauses: Any, *, changed: bool) -> PauseResult:
-        return PauseResult(self.cluster.name, tuple(pauses), changed)
+        return PauseResult(self.window.name, tuple(pauses), changed)
 
     def _what(self, view: ControlView) -> str:
         if self.subtopology is None:
@@ -107,6 +107,6 @@ class PauseCommand:
             return str(int(self.subtopology))
         which = "no subtopology" if not found else f"subtopologies {', '.join(found)}"
         raise NotFoundError(
-            f"{which} of {self.cluster.name} with {shown(self.subtopology)}: give its number, or "
+            f"{which} of {self.window.name} with {shown(self.subtopology)}: give its number, or "
             "the name of a store, topic or node that only it has (streamlet describe shows them)"
         )

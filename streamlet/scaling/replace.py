@@ -50,7 +50,7 @@ class Replacement:
             raise ConfigError([f"{', '.join(both)} cannot be both old and new"])
         return self
 
-    def await_new(self, cluster: GroupWindow, note: Callable[[str], None]) -> None:
+    def await_new(self, window: GroupWindow, note: Callable[[str], None]) -> None:
         """Wait until all new instances are in the group; nothing is marked yet.
 
         A broker that is away meanwhile is waited for as long.
@@ -60,21 +60,21 @@ class Replacement:
             RefusedError: a new one is marked to leave.
             TimedOutError: some have not come in time.
         """
-        deadline = cluster.clock.now_ms() + self.join_timeout_ms
+        deadline = window.clock.now_ms() + self.join_timeout_ms
         waited_for: list[str] = []
         while missing := self._to_come(
             outlast(
-                lambda: running(cluster),
-                deadline - cluster.clock.now_ms(),
+                lambda: running(window),
+                deadline - window.clock.now_ms(),
                 note=note,
-                clock=cluster.clock,
-                stopped=cluster.stopped,
+                clock=window.clock,
+                stopped=window.stopped,
             )
         ):
             if missing != waited_for:
                 note(f"waiting for {', '.join(missing)} to join")
                 waited_for = missing
-            if cluster.clock.now_ms() > deadline or cluster.stopped.wait(_LOOK_S):
+            if window.clock.now_ms() > deadline or window.stopped.wait(_LOOK_S):
                 raise TimedOutError(
                     f"{', '.join(missing)} did not join; nothing was marked. Start it with "
                     "streamlet run --name, then give this command again"
@@ -90,18 +90,18 @@ class Replacement:
                 raise RefusedError(f"{', '.join(going)} is to leave itself; nothing was marked")
         return missing
 
-    def succession(self, cluster: GroupWindow, note: Callable[[str], None]) -> Succession:
+    def succession(self, window: GroupWindow, note: Callable[[str], None]) -> Succession:
         """Looks after the new ones, from now on."""
         limit_ms = self.timeout_ms
-        until_ms = None if limit_ms is None else cluster.clock.now_ms() + limit_ms
-        return Succession(cluster, self.old, self.new, self.join_timeout_ms, until_ms, note)
+        until_ms = None if limit_ms is None else window.clock.now_ms() + limit_ms
+        return Succession(window, self.old, self.new, self.join_timeout_ms, until_ms, note)
 
     def checked(
-        self, cluster: GroupWindow, plan: ScaleDownPlan, follower: ApplicationFollower
+        self, window: GroupWindow, plan: ScaleDownPlan, follower: ApplicationFollower
     ) -> ReplaceResult:
         """The result, once nothing moves any more."""
         calm = follower.until_calm(())
-        found = _status(cluster, check=True)
+        found = _status(window, check=True)
         running = _actives(found)
         lost = in_order({*self.new} - {name for one in found["instances"] for name in _names(one)})
         result = ReplaceResult.of(self, plan, done=calm and not lost)
@@ -116,16 +116,16 @@ class Replacement:
         )
 
     def given_up(
-        self, cluster: GroupWindow, plan: ScaleDownPlan, lost: SuccessorLostError
+        self, window: GroupWindow, plan: ScaleDownPlan, lost: SuccessorLostError
     ) -> ReplaceResult:
         """The result where a new instance was lost: the old ones stay."""
         ours = [one for one in plan.leaving if {one.name, one.key} & {*self.old}]
         kept = [one for one in ours if one.key in lost.there]
         if kept:
-            cancel(cluster, [one.key for one in kept])
+            cancel(window, [one.key for one in kept])
         names = ", ".join(one.name for one in kept)
         stay = f"; {names} stay{'s' * (len(kept) == 1)}" if kept else ""
-        tasks = _actives(_status(cluster, check=False))
+        tasks = _actives(_status(window, check=False))
         result = ReplaceResult.of(self, plan, done=False)
         return attrs.evolve(result, tasks=tasks, problem=f"{lost}{stay}")
 
@@ -167,9 +167,9 @@ class ReplaceResult:
         }
 
 
-def _status(cluster: GroupWindow, *, check: bool) -> dict[str, Any]:
+def _status(window: GroupWindow, *, check: bool) -> dict[str, Any]:
     """The status document of the application."""
-    return StatusLook(cluster, check, control=cluster.control.read).now()
+    return StatusLook(window, check, control=window.control.read).now()
 
 
 def _actives(document: dict[str, Any]) -> dict[str, int]:

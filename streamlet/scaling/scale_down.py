@@ -92,7 +92,7 @@ class ScaleDownResult:
 class ScaleDown:
     """Scales one application down."""
 
-    cluster: GroupWindow
+    window: GroupWindow
     wanted: ScaleDownRequest
     #: Bytes of each task; asked for once, so that the choice is the same when marks are set.
     _sizes: Mapping[TaskId, int] = attrs.field(init=False, factory=dict)
@@ -107,9 +107,9 @@ class ScaleDown:
             BrokerError: the broker does not answer, or refuses.
         """
         self.wanted.check()
-        current = running(self.cluster)
+        current = running(self.window)
         find(current.instances, self.wanted.names)
-        self._sizes = state_sizes(self.cluster, current)
+        self._sizes = state_sizes(self.window, current)
         return self._plan(current)
 
     def mark(self, plan: ScaleDownPlan) -> ScaleDownPlan:
@@ -124,13 +124,13 @@ class ScaleDown:
             BrokerError: the broker does not answer, or refuses.
             DeliveryError: the marks were not taken.
         """
-        cluster = self.cluster
+        window = self.window
         if not plan.leaving:
             return plan
-        if cluster.stopped.is_set():
+        if window.stopped.is_set():
             raise RefusedError("stopped before an instance was marked")
-        with command_lock(cluster, "scale-down"):
-            current = running(cluster)
+        with command_lock(window, "scale-down"):
+            current = running(window)
             now = self._plan(current)
             fresh = {one.key for one in now.leaving} - current.marks.keys()
             if fresh and {one.key for one in now.leaving} != {one.key for one in plan.leaving}:
@@ -145,7 +145,7 @@ class ScaleDown:
     def _mark(self, current: CurrentGroup, leaving: Sequence[InstanceSnapshot]) -> None:
         """Write drain requests under the command lock; existing ones keep their other fields."""
         wanted, all_instances = self.wanted, current.instances
-        now_ms = self.cluster.clock.wall_ms()
+        now_ms = self.window.clock.wall_ms()
         named = find(all_instances, wanted.names)
         successors = tuple(one.key for one in find(all_instances, wanted.successors))
         marks = []
@@ -160,19 +160,19 @@ class ScaleDown:
                 mark = attrs.evolve(mark, deadline_ms=deadline_ms, unlimited=unlimited)
             if mark != before:
                 marks.append(mark)
-        self.cluster.control.write(*marks)
-        self.cluster.control.flush()
+        self.window.control.write(*marks)
+        self.window.control.flush()
 
     def _plan(self, current: CurrentGroup) -> ScaleDownPlan:
         leaving = self._chosen(current)
         check_some_stay(current.instances, leaving, asked_twice=self.wanted.asked_twice)
-        return plan_for(self.cluster, current, leaving, self._sizes)
+        return plan_for(self.window, current, leaving, self._sizes)
 
     def _chosen(self, current: CurrentGroup) -> Collection[str]:
         if self.wanted.percent is None:
             named = find(current.instances, self.wanted.names)
             return {*current.marks, *(one.key for one in named)}
-        state = planning_state(self.cluster, current, {})
+        state = planning_state(self.window, current, {})
         return by_percent(
             current.instances,
             burdens(state, self._sizes),
@@ -182,25 +182,25 @@ class ScaleDown:
 
 
 def plan_for(
-    cluster: GroupWindow,
+    window: GroupWindow,
     current: CurrentGroup,
     leaving: Collection[str],
     sizes: Mapping[TaskId, int],
 ) -> ScaleDownPlan:
     """The plan for these instances (process ids) to leave."""
-    now_ms = cluster.clock.wall_ms()
+    now_ms = window.clock.wall_ms()
     marks = {key: current.marks.get(key, Mark(key, now_ms)) for key in leaving}
     return make_plan(
-        planning_state(cluster, current, marks),
+        planning_state(window, current, marks),
         current.instances,
         sizes,
-        share=cluster.application.settings.restore_max_share,
-        assignor=cluster.application.assignor,
+        share=window.application.settings.restore_max_share,
+        assignor=window.application.assignor,
     )
 
 
 def cancel(
-    cluster: GroupWindow, names: Sequence[str]
+    window: GroupWindow, names: Sequence[str]
 ) -> tuple[ScaleDownResult, tuple[InstanceSnapshot, ...]]:
     """Take marks back: of these instances, or of all.
 
@@ -213,13 +213,13 @@ def cancel(
         DeliveryError: the topic did not take it.
     """
     # Before anything is written: a broker may make a topic for whatever name is written to.
-    find(running(cluster).instances, names)
-    with command_lock(cluster, "cancelling a scale-down"):
-        current = running(cluster)
+    find(running(window).instances, names)
+    with command_lock(window, "cancelling a scale-down"):
+        current = running(window)
         meant = find(current.instances, names) if names else current.instances
         back = tuple(one for one in meant if one.key in current.marks)
-        cluster.control.remove(*(place_of(current.marks[one.key]) for one in back))
-        cluster.control.flush()
+        window.control.remove(*(place_of(current.marks[one.key]) for one in back))
+        window.control.flush()
     left = current.marks.keys() - {one.key for one in back}
     names_now = called(current.instances)
     result = ScaleDownResult(

@@ -32,7 +32,7 @@ class Succession:
     """Looks after the new instances.
 
     Args:
-        cluster: the application.
+        window: on the application.
         old: names of the instances that leave.
         new: names of those that must be there meanwhile.
         patience_ms: how long one that is gone is waited for.
@@ -40,7 +40,7 @@ class Succession:
         note: called with what an operator has to know.
     """
 
-    cluster: GroupWindow
+    window: GroupWindow
     old: tuple[str, ...]
     new: tuple[str, ...]
     patience_ms: float
@@ -76,11 +76,11 @@ class Succession:
         else:
             self.note(f"{are(self._missing)} back")
         if not self._missing:
-            self._since_ms = self.cluster.clock.now_ms()
+            self._since_ms = self.window.clock.now_ms()
         self._missing = missing
 
     def _check_time(self, missing: list[str], all_instances: Sequence[InstanceSnapshot]) -> None:
-        now_ms = self.cluster.clock.now_ms()
+        now_ms = self.window.clock.now_ms()
         late = self.until_ms is not None and now_ms > self.until_ms
         if late or now_ms - self._since_ms > self.patience_ms:
             there = frozenset(one.key for one in all_instances)
@@ -90,7 +90,7 @@ class Succession:
         """A new instance is back with another state folder: name it in the marks."""
         keys = tuple(one.key for one in old)
         if keys:
-            command = ScaleDown(self.cluster, ScaleDownRequest(names=keys, successors=self.new))
+            command = ScaleDown(self.window, ScaleDownRequest(names=keys, successors=self.new))
             command.mark(command.plan())
 
 

@@ -143,10 +143,10 @@ class Scene:
         return Reset(self.window(), StartPosition.of(to))
 
     def view(self) -> ControlView:
-        return self.reset().cluster.control.read()
+        return self.reset().window.control.read()
 
     def write(self, *entries: Any) -> None:
-        control = self.reset().cluster.control
+        control = self.reset().window.control
         control.write(*entries)
         control.flush()
 

@@ -45,7 +45,7 @@ def test_following_ends_when_all_have_left_though_the_broker_was_away(scene: Sce
                 scene.coordinator.members = (member("h2", "0_0 0_1"), member("h3", "0_2"))
             return False
 
-    cluster = attrs.evolve(command.cluster, stopped=Turns())
+    cluster = attrs.evolve(command.window, stopped=Turns())
     assert ApplicationFollower(cluster, notes.append).until_left(plan, seen.append)
     assert notes == ["away; the marks hold meanwhile"]
     assert [found.left for found in seen] == [(), ("h1",)]
@@ -66,7 +66,7 @@ def test_the_last_word_of_new_owners_is_waited_for_but_not_for_long(scene: Scene
             return False
 
     scene.report("h1")
-    cluster = attrs.evolve(command.cluster, stopped=Turns())
+    cluster = attrs.evolve(command.window, stopped=Turns())
     since_ms = scene.clock.now_ms()
     assert ApplicationFollower(cluster, print).until_left(plan, seen.append)
     assert [(found.left, found.moved) for found in seen] == [((), 0), (("h1",), 0)]
@@ -82,7 +82,7 @@ def test_following_does_not_wait_for_ever_behind_a_deadline(scene: Scene) -> Non
             scene.clock.advance(50_000)
             return False
 
-    cluster = attrs.evolve(command.cluster, stopped=Long())
+    cluster = attrs.evolve(command.window, stopped=Long())
     with pytest.raises(TimedOutError, match="h1 had to be gone by now and is not"):
         ApplicationFollower(cluster, print).until_left(plan, lambda _: None)
 
@@ -98,7 +98,7 @@ def follow(scene: Scene, *steps: Callable[[], object]) -> tuple[bool, list[str]]
     plan = command.mark(command.plan())
     scene.report("h1", tasks="0_0")
     notes: list[str] = []
-    cluster = attrs.evolve(command.cluster, stopped=Script(scene, list(steps)))
+    cluster = attrs.evolve(command.window, stopped=Script(scene, list(steps)))
     return ApplicationFollower(cluster, notes.append).until_left(plan, lambda _: None), notes
 
 
@@ -169,7 +169,7 @@ def test_those_that_leave_as_asked_are_awaited_though_another_one_stays(scene: S
         scene.coordinator.members = (THREE[0], THREE[2])
 
     steps = [lambda: scene.unmark("h1"), NOTHING, h2_left]
-    cluster = attrs.evolve(command.cluster, stopped=Script(scene, steps))
+    cluster = attrs.evolve(command.window, stopped=Script(scene, steps))
     notes: list[str] = []
     with pytest.raises(WithdrawnError) as told:
         ApplicationFollower(cluster, notes.append).until_left(plan, lambda _: None)

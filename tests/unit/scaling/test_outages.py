@@ -129,7 +129,7 @@ def test_a_broker_that_stays_away_ends_the_watch_after_the_commands_own_time(
     command = ScaleDown(scene.cluster(), attrs.evolve(LEAVE, timeout_ms=5_000))
     plan = command.mark(command.plan())
     away(scene)()
-    cluster = attrs.evolve(command.cluster, stopped=Script(scene, [away(scene)] * 1_000))
+    cluster = attrs.evolve(command.window, stopped=Script(scene, [away(scene)] * 1_000))
     follower = ApplicationFollower(cluster, print, limit_ms=5_000)
     since_ms = scene.clock.now_ms()
     with pytest.raises(TimedOutError, match="no broker answers"):
@@ -149,7 +149,7 @@ def test_a_check_that_fails_for_a_while_is_made_again(scene: Scene) -> None:
 
     notes: list[str] = []
     steps = [lambda: None, lambda: None, lambda: None, left(scene)]
-    cluster = attrs.evolve(command.cluster, stopped=Script(scene, steps))
+    cluster = attrs.evolve(command.window, stopped=Script(scene, steps))
     assert ApplicationFollower(cluster, notes.append, check).until_left(plan, lambda _: None)
     assert notes == ["no answer; trying again"]
 

@@ -33,7 +33,7 @@ def swap(scene: Scene, *steps: Callable[[], object], **limits: float) -> list[st
     plan = command.mark(command.plan())
     scene.report("h1", tasks="0_0")
     notes: list[str] = []
-    cluster = attrs.evolve(command.cluster, stopped=Script(scene, list(steps)))
+    cluster = attrs.evolve(command.window, stopped=Script(scene, list(steps)))
     check = wanted.succession(cluster, notes.append).look
     assert not ApplicationFollower(cluster, notes.append, check).until_left(plan, lambda _: None)
     return notes
