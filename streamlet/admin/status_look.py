@@ -78,51 +78,51 @@ class StatusLook:
             NotFoundError: no such application.
             TimedOutError: it is to be checked and goes on rebalancing.
         """
-        live = self._settled()
+        group = self._settled()
         control = self.reports()
         violations = []
-        if self.check and live.stable:
-            violations = self._violations(live) + self._lasting(CurrentGroup(live, control))
+        if self.check and group.stable:
+            violations = self._violations(group) + self._lasting(CurrentGroup(group, control))
         topics = self.window.admin.topics()
         seen = self._seen(control, topics)
-        inputs = reported_inputs(live, control)
-        known = inputs is not None or not live.members
+        inputs = reported_inputs(group, control)
+        known = inputs is not None or not group.members
         unread = self._unread(inputs, seen, control, topics) if known else {}
-        if self.check and live.stable:
+        if self.check and group.stable:
             violations += unread_violations(unread)
-        found = document(live, seen.lag(), violations, control, unread)
+        found = document(group, seen.lag(), violations, control, unread)
         if self.history is not None:
             self.history.append(seen)
-            members = loads(CurrentGroup(live, control))
-            advice = advise(self.history, members, len(tasks(live))).to_dict()
+            members = loads(CurrentGroup(group, control))
+            advice = advise(self.history, members, len(tasks(group))).to_dict()
             found["advice"] = advice | {"unread": sum(unread.values())}
         return StatusReading(found, seen, control, topics)
 
     def _settled(self) -> GroupSnapshot:
         """The group once it is stable or empty; as it is when that takes too long."""
         wait_ms = _SETTLE_CHECK_MS if self.check else self.settle_ms
-        live = self.window.settled(wait_ms)
-        if self.check and live.members and not live.stable:
+        group = self.window.settled(wait_ms)
+        if self.check and group.members and not group.stable:
             raise TimedOutError(
-                f"{self.window.name} is still in {live.described.state} after {wait_ms} ms; "
+                f"{self.window.name} is still in {group.described.state} after {wait_ms} ms; "
                 "it can be checked when it is Stable"
             )
-        return live
+        return group
 
-    def _violations(self, live: GroupSnapshot) -> list[Violation]:
+    def _violations(self, group: GroupSnapshot) -> list[Violation]:
         application = self.window.application
-        state, plan = last_round(live, application.rules, self.window.clock.wall_ms())
+        state, plan = last_round(group, application.rules, self.window.clock.wall_ms())
         custom = application.custom
-        found = validate(state, plan, metadata_bytes=live.metadata_bytes, custom=custom)
-        return found + unassigned_for_good(live, found)
+        found = validate(state, plan, metadata_bytes=group.metadata_bytes, custom=custom)
+        return found + unassigned_for_good(group, found)
 
     def _lasting(self, first: CurrentGroup) -> list[Violation]:
         """The violations in members' reports that are still there a moment later."""
         found = first.violations()
         if not found or self.window.stopped.wait(self.confirm_s):
             return []
-        live = self.window.group()
-        again = CurrentGroup(live, self.reports()).violations() if live.stable else []
+        group = self.window.group()
+        again = CurrentGroup(group, self.reports()).violations() if group.stable else []
         kept = {(violation.rule, violation.tasks, violation.members) for violation in again}
         return [one for one in found if (one.rule, one.tasks, one.members) in kept]
 

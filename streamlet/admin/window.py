@@ -233,13 +233,13 @@ def describe(group: Transport, application: str) -> GroupSnapshot:
         raise _refused(f"group {application}", application, described.error)
     if described.state == "Dead":
         raise NoSuchGroupError(f"there is no application {shown(application)} on this cluster")
-    live = read(described)
-    if not live.ours:
+    found = read(described)
+    if not found.ours:
         raise NotFoundError(
             f"{shown(application)} is a group of other clients, of type "
             f"{described.protocol_type!r}, and no application of streamlet"
         )
-    return live
+    return found
 
 
 def _refused(what: str, application: str, code: int) -> BrokerError:

@@ -69,7 +69,7 @@ class RecordLoop:
         actions: tells whether another member waits for us.
         commit: tells whether a commit is under way.
         out_of_range: takes partitions whose position the log does not hold.
-        sending: where outputs go.
+        collector: where outputs go.
         observer: called with outputs.
         meters: count the time.
         counters: count the records.
@@ -89,7 +89,7 @@ class RecordLoop:
     _actions: TaskActions
     _commit: CommitPort
     _out_of_range: OutOfRange
-    _sending: RecordCollector
+    _collector: RecordCollector
     _observer: Observer
     _meters: Meters
     _counters: RecordCounters
@@ -115,7 +115,7 @@ class RecordLoop:
 
     @outputs.default
     def _sends_outputs(self) -> TaskSender:
-        where = self._sending, self._registry, self._commit, self._observer, self._clock
+        where = self._collector, self._registry, self._commit, self._observer, self._clock
         return TaskSender(*where, self._meters.topics)
 
     def process(self) -> None:
@@ -127,7 +127,7 @@ class RecordLoop:
             return
         # What we wrote has to be delivered before a task may move.
         hurried = self.outputs.hurried = self._actions.urgent or self._actions.unit.waiting
-        if not (self.outputs.keeping or self._sending.sink.has_room(hurried=hurried)):
+        if not (self.outputs.keeping or self._collector.sink.has_room(hurried=hurried)):
             self._rebalance_events.wait(POLL_MS)
             return
         if kept := self.outputs.kept():
@@ -139,7 +139,7 @@ class RecordLoop:
             if task.held is not None and not task.retrying
         )
         began = self._clock.now_ns()
-        self._waited_ms = self._sending.sink.waited_ms
+        self._waited_ms = self._collector.sink.waited_ms
         batches = self._registry.take_kept() or self._poll()
         polled = self._clock.now_ns()
         self._meters.poll.add_ns(polled - began)
@@ -163,7 +163,7 @@ class RecordLoop:
 
     def _adapt(self, polled: int) -> None:
         """Poll fewer records if the outputs of these had to wait, else more, up to the usual."""
-        waited_ms = self._sending.sink.waited_ms - self._waited_ms
+        waited_ms = self._collector.sink.waited_ms - self._waited_ms
         if waited_ms > ROOM_MS:
             self._most = max(min(polled or self._most, self._most) * ROOM_MS // waited_ms, 1)
         elif self._most < POLL_RECORDS and not self.outputs.keeping:  # what is kept waits later
@@ -255,7 +255,7 @@ class RecordLoop:
         batches = self._poll_busy() if self._actions.urgent else self._source.poll(self._most, 0)
         if not batches:
             self.outputs.lingering = False
-            self._sending.sink.push()
+            self._collector.sink.push()
         return batches
 
     def _poll_busy(self) -> list[PartitionBatch]:
@@ -285,13 +285,13 @@ class RecordLoop:
 
     def _send_kept(self, tasks: list[ActiveTask]) -> None:
         """Send what was kept; where it has to wait for room so much less is kept and polled."""
-        self._waited_ms = self._sending.sink.waited_ms
+        self._waited_ms = self._collector.sink.waited_ms
         for active in tasks:
             try:
                 self.outputs.send_kept(active)
             except ProcessingError as error:
                 self._fail(active, error)
-        self.outputs.adapt((self._sending.sink.waited_ms - self._waited_ms) / ROOM_MS)
+        self.outputs.adapt((self._collector.sink.waited_ms - self._waited_ms) / ROOM_MS)
         self._adapt(0)
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:

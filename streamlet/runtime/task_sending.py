@@ -36,7 +36,7 @@ class TaskSender:
     """Sends the outputs and markers of a worker's tasks.
 
     Args:
-        sending: where they go.
+        collector: where they go.
         registry: the tasks.
         commit: tells whether one is being delivered.
         observer: called with outputs.
@@ -49,7 +49,7 @@ class TaskSender:
         hurried: whether another member waits for deliveries: less is kept then.
     """
 
-    _sending: RecordCollector
+    _collector: RecordCollector
     _registry: TaskRegistry
     _commit: CommitPort
     _observer: Observer
@@ -106,7 +106,7 @@ class TaskSender:
         self.lingering = active.wrote = True
         sent: list[Output] = []
         for number, output in enumerate(outputs):
-            again = self._sending.send(output, active.edge_writer, active.task, sent=sent)
+            again = self._collector.send(output, active.edge_writer, active.task, sent=sent)
             if again is not None:
                 rest = deque([again.rest, *outputs[number + 1 :]])
                 due_ms = self._clock.now_ms() + again.pause_ms
@@ -134,7 +134,7 @@ class TaskSender:
         self.lingering = True
         while unsent.outputs:
             how = active.edge_writer, active.task, unsent.attempt
-            again = self._sending.send(unsent.outputs[0], *how, sent=unsent.sent)
+            again = self._collector.send(unsent.outputs[0], *how, sent=unsent.sent)
             if again is not None:
                 unsent.outputs[0], unsent.attempt = again.rest, again.attempt
                 unsent.due_ms = self._clock.now_ms() + again.pause_ms
@@ -161,14 +161,14 @@ class TaskSender:
         now = self._clock.now_ms()
         for one in joined([due for held in writers for due in held.markers(now, at_once=at_once)]):
             keys: list[bytes | None] = [None] * len(one.values)
-            self._sending.sink.send(one.topic, keys, one.values, None, one.partitions)
+            self._collector.sink.send(one.topic, keys, one.values, None, one.partitions)
             self.lingering = True
 
     def end(self, tasks: Iterable[ActiveTask]) -> None:
         """Have the last markers of tasks delivered; what is lost of them others tell later."""
         if any(active.held is not None for active in tasks):
             with suppress(StillQueuedError, DeliveryError):
-                self._sending.sink.flush(END_MS)
+                self._collector.sink.flush(END_MS)
 
 
 def _size(output: Output) -> int:

@@ -105,7 +105,7 @@ class Worker:
         #: Of the tasks given up so far, all of them once it has stopped.
         self.counters = RecordCounters()
         name = self._catalog.topology.application
-        self._sending = RecordCollector(self._sink, self._policy, name, self.counters)
+        self._collector = RecordCollector(self._sink, self._policy, name, self.counters)
         outside = WorkerParts(settings, ports, self._catalog, self._observer.settled)
         wake, copies = self._rebalance_events.wake, self._companions.served.copies
         self._updater = outside.state_updater(wake, self._restoring, copies, self._observer.copying)
@@ -162,7 +162,7 @@ class Worker:
             actions=self._actions,
             commit=self._commit,
             out_of_range=self._out_of_range,
-            sending=self._sending,
+            collector=self._collector,
             observer=self._observer,
             meters=self.meters,
             counters=self.counters,
@@ -264,7 +264,7 @@ class Worker:
             if over:
                 self._records.outputs.end(self.registry.tasks.values())
         except (EntryTooLargeError, UnwritableEntryError) as error:
-            if self._sending.policy.processing == FAIL:
+            if self._collector.policy.processing == FAIL:
                 raise
             log.warning("%s; the next owner begins at the commit before", error)
             over = True
@@ -386,7 +386,7 @@ class Worker:
         The commit does not happen, for no task. From then on each entry of that task is encoded
         when it is put, so that the one record fails, as its policy says.
         """
-        known = isinstance(error, EntryTooLargeError) and self._sending.policy.processing == FAIL
+        known = isinstance(error, EntryTooLargeError) and self._collector.policy.processing == FAIL
         if known or error.task is None or not self._activation.troubles.be_careful(error.task):
             raise error
         self._lose(error)

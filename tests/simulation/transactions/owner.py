@@ -149,7 +149,7 @@ class Owner:
         clock = self._clock = ManualClock(1_000)
         admin = TransactionAdmin(broker)
         self.sink = self._opened_sink()
-        self._sending = RecordCollector(self.sink, policy, "app")
+        self._collector = RecordCollector(self.sink, policy, "app")
         self._source = self._reads(committed=self.settings.read_committed)
         delivery = ChangelogDelivery(
             *(self.sink, admin, clock),
@@ -337,7 +337,7 @@ class Owner:
                 active = by_input[TopicPartition(batch.topic, batch.partition)]
                 for output in active.processor.process(batch):
                     active.wrote = True
-                    self._sending.send(output, active.edge_writer, active.task)
+                    self._collector.send(output, active.edge_writer, active.task)
 
     def _answer(self, token: int, request: OffsetCommit) -> None:
         """Send the commit; its answer."""

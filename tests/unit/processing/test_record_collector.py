@@ -75,9 +75,9 @@ def output(*records: tuple[bytes, bytes], topic: str = "out") -> Output:
 
 def sent(policy: ErrorPolicy, given: Output) -> tuple[SmallSink, RecordCollector]:
     sink = SmallSink()
-    sending = RecordCollector(sink, policy, "app")
-    sending.send(given)
-    return sink, sending
+    collector = RecordCollector(sink, policy, "app")
+    collector.send(given)
+    return sink, collector
 
 
 def test_a_refused_record_stops_the_application_and_names_where_it_came_from() -> None:
@@ -87,20 +87,20 @@ def test_a_refused_record_stops_the_application_and_names_where_it_came_from() -
 
 def test_a_refused_record_is_skipped_and_counted_and_the_others_are_sent() -> None:
     given = output((b"a", LARGE), (b"b", b"1"), (b"c", LARGE), (b"d", b"2"))
-    sink, sending = sent(ErrorPolicy.of("skip"), given)
+    sink, collector = sent(ErrorPolicy.of("skip"), given)
     assert [key for _, key, _, _ in sink.taken] == [b"b", b"d"]
-    assert sending.counters.skipped == 2
+    assert collector.counters.skipped == 2
 
 
 def test_a_refused_record_that_is_too_large_leaves_a_dead_letter_without_its_value() -> None:
-    sink, sending = sent(LETTERS, output((b"a", b"1"), (b"b", LARGE), (b"c", b"2")))
+    sink, collector = sent(LETTERS, output((b"a", b"1"), (b"b", LARGE), (b"c", b"2")))
     _, letter, _ = sink.taken
     assert letter[:3] == ("letters", b"b", None)
     headers = dict(letter[3] or ())
     assert headers["streamlet.offset"] == b"41"
     assert headers["streamlet.operator"] == b"sink to out"
     assert headers["streamlet.error"] == b"RecordRefusedError"
-    assert sending.counters.skipped == 1
+    assert collector.counters.skipped == 1
 
 
 def test_the_dead_letter_of_a_time_that_is_refused_has_the_time_of_its_writing() -> None:

@@ -100,7 +100,7 @@ def test_fewer_records_are_polled_while_outputs_wait_for_room(
     played: tuple[Worker, Played, Commits], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, source, _ = played
-    loop, sink = worker._records, worker._records._sending.sink
+    loop, sink = worker._records, worker._records._collector.sink
     monkeypatch.setattr(worker.registry, "by_partition", {})
     waits = iter([0, 2_000, 1_000, ROOM_MS, 0, 0, 0, 0, 0, 0])
 
@@ -121,7 +121,7 @@ def test_nothing_is_polled_while_the_producers_queue_is_full(
 ) -> None:
     worker, source, _ = played
     hurries: list[bool] = []
-    sink = worker._records._sending.sink
+    sink = worker._records._collector.sink
     monkeypatch.setattr(sink, "has_room", lambda hurried: hurries.append(hurried))
     worker._records.process()
     worker._actions.urgent = True
@@ -314,7 +314,7 @@ def sending(
         patch.setattr(worker.registry, "by_partition", {WORDS: active})
         collector = RecordCollector(sink, ErrorPolicy(), "app")
         for part in (worker._records, worker._records.outputs):
-            patch.setattr(part, "_sending", collector)
+            patch.setattr(part, "_collector", collector)
         yield worker, source, batches, sink
 
 

@@ -42,7 +42,7 @@ class Held:
 
 @attrs.define
 class Sender:
-    """A running task, as far as sending looks at it."""
+    """A running task, as far as collector looks at it."""
 
     task: TaskId = attrs.field(factory=lambda: TaskId(0, 0))
     processor: Processor = attrs.field(factory=Processor)
@@ -55,7 +55,7 @@ class Sender:
 
 @attrs.define
 class Commit:
-    """A commit, as far as sending looks at it."""
+    """A commit, as far as collector looks at it."""
 
     delivering: bool = False
 
@@ -80,7 +80,7 @@ class World:
 
     def __init__(self, retry: sl.Retry, most: int = 10) -> None:
         self.sink, self.around, self.clock = SmallSink(most), Around(), ManualClock()
-        sending = RecordCollector(self.sink, ErrorPolicy.of(retry), "a")
+        collector = RecordCollector(self.sink, ErrorPolicy.of(retry), "a")
         given: dict[str, Any] = dict.fromkeys(
             ["actions", "out_of_range", "counters", "questions", "undecided"]
         )
@@ -95,7 +95,7 @@ class World:
             commit=cast(Any, self.commit),
             registry=around,
             observer=around,
-            sending=sending,
+            collector=collector,
         )
         self.sender = Sender()
         self.active = cast(ActiveTask, self.sender)
