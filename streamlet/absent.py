@@ -67,6 +67,11 @@ def explained_in_errors(of: type[T]) -> type[T]:
     return of
 
 
+def is_explained(of: type) -> bool:
+    """True for a class that one of these two is put around, or that is below such a class."""
+    return any(one is _CLASSES.get(one.__name__) for one in of.__mro__)
+
+
 def _set(of: type, name: str, answer: Callable[..., object]) -> None:
     setattr(of, name, answer)
 

@@ -183,6 +183,7 @@ OPERATORS = frozenset(
 _ROWS_FIRST = "group the rows first, with group_by(function)"
 _PUT_AT = "call put(key, value, timestamp)"
 _PUT, _ALL = "call put(key, value)", "call all(), which gives pairs of key and value"
+_CONTEXT_CALLS = ("forward", "store", "schedule", "commit")
 _RECORD = "read it of the record that process() is given"
 _ORIGIN = "read it of record_metadata, which is None in punctuators"
 _OF_TASK = "context.store(builder) gives a processor its store, which has it"
@@ -305,6 +306,15 @@ HABITS: Mapping[str, Mapping[str, str]] = {
         **_each("read it of context.record_metadata", "topic", "partition", "offset", "metadata"),
         **_each("it never changes: call with_value(value)", "set_value", "set", "replace"),
         **_each("call header(name)", "get_header"),
+    },
+    "Processor": {
+        **{name: f"call self.context.{name}()" for name in _CONTEXT_CALLS},
+        **_each("read it of self.context", "stream_time", "record_metadata", "task_id"),
+        **_each(_RECORD, "headers", "timestamp"),
+    },
+    "Serde": {
+        **_each("call encode(value)", "serialize", "serializer", "dumps", "to_bytes"),
+        **_each("call decode(raw)", "deserialize", "deserializer", "loads", "from_bytes"),
     },
     "RecordContext": {
         **_each("the function gets it as an argument", "key", "value"),

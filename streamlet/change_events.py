@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import attrs
 import msgspec
 
-from streamlet.absent import explained_in_errors
+from streamlet.absent import explained_in_errors, explains_misuse
 from streamlet.arguments import calls_told_by_form, told_by_form
 from streamlet.bounded import is_deeper
 from streamlet.errors import SerdeError
@@ -70,6 +70,7 @@ class ChangeEvent(Generic[V]):
     message: dict[str, Any] | None = None
 
 
+@explains_misuse
 @calls_told_by_form
 @attrs.frozen(eq=False)
 class Debezium(Generic[K, V]):

@@ -22,6 +22,7 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import attrs
 
+from streamlet.absent import explained_in_errors, explains_misuse
 from streamlet.arguments import calls_told_by_form, told_by_form
 from streamlet.bounded import INT32_MAX, INT64_MAX, whole
 from streamlet.errors import WrongTypeError
@@ -46,6 +47,7 @@ _Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 _Place: TypeAlias = tuple[int, int]
 
 
+@explained_in_errors
 @attrs.frozen
 class Origin:
     """The place of an output record among all that stem from the same input partition.
@@ -219,6 +221,7 @@ class _ReadPartition:
         return False
 
 
+@explains_misuse
 @calls_told_by_form
 class RepeatFilter:
     """Drops records of output topics that repeat others, by their origins.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.admin.snapshot import GroupSnapshot, InstanceSnapshot, MemberSnapshot
 from streamlet.admin.status import member_state
 from streamlet.assignor.values import Role
@@ -47,6 +48,7 @@ class MemberMetadata:
         return tuple(one.task for one in self.tasks if one.role in (Role.STANDBY, Role.LEARNER))
 
 
+@explains_misuse
 @attrs.frozen
 class InstanceMetadata:
     """One ``streamlet run`` or ``App.run``. ``local``: it runs in this process."""

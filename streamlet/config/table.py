@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.config import relations, sources
 from streamlet.config.http_rows import HTTP_GROUP, HttpSettings
 from streamlet.config.memory_rows import MemorySettings
@@ -53,6 +54,7 @@ _tracing = partial(row, "tracing")
 _LAST_GROUPS = {HTTP_GROUP: 1, "tracing": 2}
 
 
+@explains_misuse
 @attrs.frozen(hash=False)
 class Settings(MemorySettings, HttpSettings):
     """All settings of an application, checked. Durations are ms, sizes bytes.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from streamlet.absent import explains_misuse
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import TimedOutError
 from streamlet.hosting.host import Host, MetricsPlace
@@ -33,6 +34,7 @@ log = get_logger(__name__)
 MOST_RESULTS = 100_000
 
 
+@explains_misuse
 @dataclass(frozen=True, slots=True)
 class OutputValue:
     """A record that the application wrote; many are rows of ``pandas.DataFrame``.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
+from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form
 from streamlet.closing import Closing
 from streamlet.config import Settings
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from streamlet.hosting.run import OutputValue, Run
 
 
+@explains_misuse
 @dataclass(frozen=True, slots=True)
 class RunStatus:
     """The state of an application's run in this process.

@@ -1,7 +1,4 @@
-"""The policy for records that fail: an answer for each stage, or a handler that gives one.
-
-The handler is given an ``ErrorContext`` and a ``FailedRecord``.
-"""
+"""The policy for records that fail: an answer for each stage, or a handler that gives one."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
 
-from streamlet.absent import explained_in_errors
+from streamlet.absent import explained_in_errors, explains_misuse
 from streamlet.arguments import call_problem, types_checked_inside
 from streamlet.config.values import duration
 from streamlet.errors import (
@@ -152,6 +149,7 @@ class FinalAnswer:
     topic: str | None = None
 
 
+@explains_misuse
 class Retry:
     """The answer to try a record again, after a pause that doubles with each try.
 

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
+from streamlet.absent import explained_in_errors
 from streamlet.columnwise import all_of
 from streamlet.errors import RegistryError, SerdeError
 from streamlet.user_code import plain_hint, shown, text_of
@@ -42,6 +43,7 @@ class ColumnError(SerdeError):
         self.cause = cause
 
 
+@explained_in_errors
 @attrs.frozen(eq=False, repr=False, slots=True)
 class Serde(Generic[T]):
     """Turns values of one type into bytes and back.
@@ -303,9 +305,7 @@ def named(what: str, error: BaseException | None) -> BaseException | None:
     if not issubclass(type(error), SerdeError):  # others may raise what they like when asked
         return error
     assert error is not None
-    told = SerdeError(f"{what}: {error}")
-    told.__cause__ = error.__cause__
-    return told
+    return SerdeError(f"{what}: {error}").with_traceback(error.__traceback__)
 
 
 def _reason(why: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from streamlet.absent import explains_misuse
+from streamlet.absent import explains_misuse, no_operator
 from streamlet.arguments import check_callable, never_by_hand, never_copied
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_takes
@@ -180,9 +180,9 @@ class Processor(Generic[K, V, KOut, VOut]):
     if not TYPE_CHECKING:  # type checkers know what there is
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError; that of the context says when there is one."""
+            """Raise AttributeError; that of the context and of its calls says where it is."""
             if name != "context":
-                return object.__getattribute__(self, name)
+                return no_operator(self, name)
             raise AttributeError(
                 f"{type(self).__name__} has no context yet: it has one from init(context) on, and "
                 "an init() of its own calls super().init(context) first"

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.batch import Batch, OperatorFailed, joined
 from streamlet.dsl.operators.record_batch import RecordBatch
 from streamlet.errors import ConfigError, StateError, StreamletError, error_text
@@ -22,6 +23,7 @@ from streamlet.topology.operator import GatheringOperator, Operator, OperatorInP
 from streamlet.user_code import shown
 
 
+@explains_misuse
 class ProcessorWrapper:
     """A base for hooks around all nodes of an application that process records.
 

@@ -10,6 +10,7 @@ from typing import TypedDict
 
 import attrs
 
+from streamlet.absent import explains_misuse
 from streamlet.errors import ConfigError, TimedOutError
 from streamlet.testing.faults.wire import APIS, ProxiedRequest
 
@@ -102,6 +103,7 @@ class Which(TypedDict, total=False):
     where: Callable[[ProxiedRequest], bool]
 
 
+@explains_misuse
 class Fault:
     """A fault that was injected, and how often it has happened.
 

@@ -15,6 +15,8 @@ from uuid import UUID
 
 import attrs
 
+from streamlet.absent import explains_misuse
+
 with warnings.catch_warnings():
     # kafka-python reads its schemas by a call that Python calls deprecated; not our users' concern.
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -61,6 +63,7 @@ ERRORS: dict[str, int] = {
 }
 
 
+@explains_misuse
 @attrs.define(slots=False)
 class ProxiedRequest:
     """A request on its way to a broker.
