@@ -19,7 +19,7 @@ from bench.broker import PARTITIONS, ends
 from bench.restore_data import fingerprint
 from bench.span import Span
 from streamlet.clock import SystemClock
-from streamlet.kafka.client import KafkaAdmin, KafkaSource
+from streamlet.kafka.client import KafkaAdmin, KafkaSource, source_type
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
@@ -97,7 +97,8 @@ def main() -> None:
     limit = StateNumber(1, int(options.commits))
     log_ends = ends(options.bootstrap, options.source)
     span = Span()
-    source = WatchedSource(KafkaSource(options.bootstrap, headers=True), span)
+    client = source_type("auto", {})  # the one that workers take
+    source = WatchedSource(client(options.bootstrap, headers=True), span)
     admin = KafkaAdmin(options.bootstrap)
     restorer = StoreChangelogReader(source, admin, SystemClock())
     states = open_states(Path(options.state), options.source)
