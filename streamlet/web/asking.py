@@ -19,19 +19,18 @@ def may_pass(error: InvalidStateStoreError) -> bool:
     return error.passing or isinstance(error, StreamsNotStartedError)
 
 
-async def first_answer(ways: Sequence[Way[T]], beside_s: float) -> T:
+async def first_answer(ways: Sequence[Way[T]], last: Way[T], beside_s: float) -> T:
     """The first answer: each is asked once those before have refused, or one of them takes long.
 
     Args:
-        ways: at least one; those that are left when the answer is there are cancelled.
+        ways: those that are left when the answer is there are cancelled.
+        last: is asked once all of them have refused.
         beside_s: how long is long, s.
 
     Raises:
         InvalidStateStoreError: none answers: what the first that refused said; or what one said
             that would not pass elsewhere either.
     """
-    if len(ways) == 1:
-        return await ways[0]()
     rest, asked = iter(ways), set[asyncio.Task[T]]()
     problem: InvalidStateStoreError | None = None
     try:
@@ -53,5 +52,9 @@ async def first_answer(ways: Sequence[Way[T]], beside_s: float) -> T:
     finally:
         for one in asked:
             one.cancel()
-    assert problem is not None
-    raise problem
+    try:
+        return await last()
+    except InvalidStateStoreError as error:
+        if not may_pass(error):
+            raise
+        raise problem or error from error

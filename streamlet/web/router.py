@@ -181,7 +181,9 @@ class QueryRouter:
         task = TaskId(store.part.id, partition)
         while True:
             try:
-                return await first_answer(self._ways(store, read, task, deadline), BESIDE_S)
+                ways = self._ways(store, read, task, deadline)
+                here = partial(self._here, store, read, partition)
+                return await first_answer(ways, here, BESIDE_S)
             except InvalidStateStoreError as error:
                 if not may_pass(error) or self.clock.now_ms() >= deadline:
                     raise
@@ -190,10 +192,9 @@ class QueryRouter:
     def _ways(
         self, store: LocalStore, read: StoreRead, task: TaskId, deadline: int
     ) -> list[Way[TaskPage]]:
-        """This process if it has the task or a copy that may answer, then who else may have it."""
-        here = partial(self._here, store, read, task.partition)
+        """This process if it has a copy that may answer, then who else may have the task."""
         if task.partition in self.served.tasks(task.subtopology):
-            return [here]
+            return []
         copied = read.asked.max_staleness_ms is not None and task in self.served.copies.followed
         view = self.worker().view()
         likely = candidates(view, task)
@@ -204,7 +205,8 @@ class QueryRouter:
             left_ms = max(deadline - self.clock.now_ms(), 0)
             return partial(self.ask_member, server, read, task.partition, left_ms)
 
-        return [*([here] if copied else []), *map(ask, servers), here]
+        here = [partial(self._here, store, read, task.partition)] if copied else []
+        return [*here, *map(ask, servers)]
 
     async def _here(self, store: LocalStore, read: StoreRead, partition: int) -> TaskPage:
         call = partial(_read_here, store, read, partition)

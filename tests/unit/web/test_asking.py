@@ -36,6 +36,14 @@ class Asked:
 
         return way
 
+    def takes(self, name: str, seconds: float) -> Way[str]:
+        async def way() -> str:
+            self.asked.append(name)
+            await asyncio.sleep(seconds)
+            return name
+
+        return way
+
     def hangs(self, name: str) -> Way[str]:
         async def way() -> str:
             self.asked.append(name)
@@ -62,23 +70,34 @@ def _run(found: Coroutine[Any, Any, str]) -> str:
 def test_the_next_is_asked_when_one_refused() -> None:
     asked = Asked()
     ways = [asked.refuses("a"), asked.answers("b"), asked.answers("c")]
-    assert _run(first_answer(ways, _LONG_S)) == "b"
+    assert _run(first_answer(ways, asked.answers("last"), _LONG_S)) == "b"
     assert asked.asked == ["a", "b"]
 
 
 def test_the_next_is_asked_beside_one_that_takes_long() -> None:
     asked = Asked()
     ways = [asked.hangs("a"), asked.hangs("b"), asked.refuses("c"), asked.answers("d")]
-    assert _run(first_answer(ways, 0.001)) == "d"
+    assert _run(first_answer(ways, asked.answers("last"), 0.001)) == "d"
     assert (asked.asked, sorted(asked.stopped)) == ([*"abcd"], [*"ab"])
+
+
+def test_the_last_is_asked_once_all_have_refused() -> None:
+    """And not beside one that takes long: it may hold a thread."""
+    asked = Asked()
+    last = asked.answers("last")
+    assert _run(first_answer([], last, _LONG_S)) == "last"
+    assert _run(first_answer([asked.takes("a", 0.05)], last, 0.001)) == "a"
+    assert asked.asked == ["last", "a"]
+    assert _run(first_answer([asked.refuses("b"), asked.refuses("c")], last, _LONG_S)) == "last"
+    assert asked.asked == ["last", "a", "b", "c", "last"]
 
 
 def test_if_all_refuse_the_first_of_them_is_heard() -> None:
     asked = Asked()
     with pytest.raises(StateStoreMigratedError, match=r"^a$"):
-        _run(first_answer([asked.refuses("a"), asked.refuses("b")], _LONG_S))
+        _run(first_answer([asked.refuses("a"), asked.refuses("b")], asked.refuses("c"), _LONG_S))
     with pytest.raises(StateStoreMigratedError, match=r"^only$"):
-        _run(first_answer([asked.refuses("only")], _LONG_S))
+        _run(first_answer([], asked.refuses("only"), _LONG_S))
 
 
 @pytest.mark.parametrize("error", [InvalidQueryError("no such store"), ValueError("a bug")])
@@ -86,5 +105,7 @@ def test_what_would_not_pass_elsewhere_ends_the_search(error: Exception) -> None
     asked = Asked()
     ways = [asked.hangs("a"), asked.refuses("b", error), asked.answers("c")]
     with pytest.raises(type(error)):
-        _run(first_answer(ways, 0.001))
+        _run(first_answer(ways, asked.answers("last"), 0.001))
     assert (asked.asked, asked.stopped) == (["a", "b"], ["a"])
+    with pytest.raises(type(error)):
+        _run(first_answer([asked.refuses("d")], asked.refuses("last", error), _LONG_S))
