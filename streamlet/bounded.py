@@ -43,8 +43,15 @@ Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-INT64_MAX, le=INT64_MAX)]
 #: Problems of one file or of all settings that are told; behind them comes that there are more. A
 #: file of 16 MiB can have millions.
 MOST_PROBLEMS = 1_000
+#: Characters of a name that messages show.
+_NAME_SHOWN = 200
 #: The line behind them.
 MORE_PROBLEMS = "and more, which are not looked for: mend these first"
+
+
+def shortened(name: str) -> str:
+    """A name of a file's for messages: its beginning, where it is longer than any that is meant."""
+    return name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}…"
 
 
 def whole(value: object, least: int = 0, most: int = INT64_MAX) -> int:

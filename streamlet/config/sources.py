@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from streamlet.bounded import MORE_PROBLEMS, MOST_PROBLEMS
+from streamlet.bounded import MORE_PROBLEMS, MOST_PROBLEMS, shortened
 from streamlet.config import topic_properties
 from streamlet.config.client_properties import CLIENT_PROPERTIES
 from streamlet.config.client_words import client_answer
@@ -317,7 +317,7 @@ def file_entries(file: Path | FileEntries | None, problems: list[str]) -> Iterat
     seen: set[str] = set()
     for number, line in _logical_lines(text):
         key, separator, value = _split(line)
-        where = f"{file}:{number}: {key}"
+        where = f"{file}:{number}: {shortened(key)}"
         if len(problems) >= MOST_PROBLEMS:
             problems.append(MORE_PROBLEMS)
             return

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from streamlet.bounded import MORE_PROBLEMS, MOST_PROBLEMS
+from streamlet.bounded import MORE_PROBLEMS, MOST_PROBLEMS, shortened
 from streamlet.errors import ConfigError
 from streamlet.user_code import shown
 
@@ -34,7 +34,7 @@ class ProblemCollector:
         Raises:
             ScenarioError: there are so many that no more are looked for.
         """
-        self.problems.append(f"{where}: {text}")
+        self.problems.append(f"{shortened(where)}: {text}")
         if len(self.problems) == MOST_PROBLEMS:
             self.problems.append(MORE_PROBLEMS)
             self.raise_problems()

@@ -184,3 +184,15 @@ def test_a_value_on_a_million_lines_is_read_in_time_of_its_length(tmp_path: Path
     assert (key, len(value), where) == ("application.id", 1_000_001, f"{file}:1: application.id")
     file.write_text("\\\n# a comment\na = \\\n b\\\n\\\n\nc=d\\\n")
     assert [entry[:2] for entry in file_entries(file, [])] == [("a", "b"), ("c", "d")]
+
+
+def test_a_name_of_a_million_characters_is_told_by_its_beginning(tmp_path: Path) -> None:
+    file, name = tmp_path / "given", "k" * 1_000_000
+    for text, read in (
+        (f"{name}=1", lambda: Settings.load(file=file)),
+        (f'{{"{name}": 1}}', lambda: read_scenario(file)),
+    ):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=r"kkk…: ") as refused:
+            read()
+        assert len(str(refused.value)) < 1_000
