@@ -63,6 +63,8 @@ _OURS = {
 _MOST_HINTS = 100
 #: So alike are a misspelt key and the one that is meant; below it another one would be named.
 _ALIKE = 0.8
+#: Keys that begin with an unknown one, and are named together, at most.
+_MOST_MEANT = 3
 
 
 @attrs.define
@@ -287,7 +289,10 @@ def unknown(key: str, known: Iterable[str]) -> str:
     if close and rest:
         return f"unknown setting, did you mean {close[0]}.{rest}?"
     close = difflib.get_close_matches(plain, keys, n=1, cutoff=_ALIKE)
-    return f"unknown setting, did you mean {close[0]}?" if close else "unknown setting"
+    meant = close or [one for one in keys if one.startswith(f"{plain}.")]
+    if not 0 < len(meant) <= _MOST_MEANT:
+        return "unknown setting"
+    return f"unknown setting, did you mean {' or '.join(meant)}?"
 
 
 def _unknown_property(client: str, name: str, hints: bool) -> str:

@@ -179,6 +179,7 @@ def test_every_problem_of_every_source_is_told_at_once(tmp_path: Path) -> None:
         ("num.stream.threads", "give --processes"),
         ("application.id", "first argument of App"),
         ("max.warmup.replicas", "max.learners.per.group"),
+        ("max.learners", "max.learners.per.source or max.learners.per.group?"),
         ("consumer.", "unknown setting"),
         ("zzz", "unknown setting"),
     ],
