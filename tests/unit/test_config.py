@@ -180,8 +180,7 @@ def test_every_problem_of_every_source_is_told_at_once(tmp_path: Path) -> None:
         ("application.id", "first argument of App"),
         ("max.warmup.replicas", "max.learners.per.group"),
         ("max.learners", "max.learners.per.source or max.learners.per.group?"),
-        ("consumer.", "unknown setting"),
-        ("zzz", "unknown setting"),
+        *((key, "unknown setting") for key in ("consumer.", "zzz")),
     ],
 )
 def test_an_unknown_key_comes_with_advice(key: str, advice: str) -> None:
