@@ -293,10 +293,7 @@ class StoreChangelogReader:
                 raise
             log.debug("restoring goes on after: %s", error)
             return True
-        for batch in batches:
-            part = self._partitions.parts.get(TopicPartition(batch.topic, batch.partition))
-            if part is not None:
-                held_records.take(part, batch, self._held_bytes, self._runs)
+        held_records.take(batches, self._partitions.parts, self._held_bytes, self._runs)
         self._partitions.reach()
         self._begin_outdated_again()
         stopped = self._partitions.stop_read()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.tasks.open_task import ChangelogPart, OpenTask
 from streamlet.tasks.opening import blamed
-from streamlet.types import TaskId
+from streamlet.types import TaskId, TopicPartition
 
 #: The bytes that those of all copies of a reader may take. Beyond it those of the partition with
 #: most are let go, and read again once their commit is proved.
@@ -15,17 +15,22 @@ HELD_BYTES = 64 << 20
 
 
 def take(
-    part: ChangelogPart, batch: PartitionBatch, most: int, tasks: Mapping[TaskId, OpenTask]
+    batches: Iterable[PartitionBatch],
+    parts: Mapping[TopicPartition, ChangelogPart],
+    most: int,
+    tasks: Mapping[TaskId, OpenTask],
 ) -> None:
-    """Take what was polled of a changelog, and hold no more than so many bytes back.
+    """Take what one poll gave of changelogs, and hold no more than so many bytes back.
 
     Raises:
         StateError: a record is not streamlet's; it names the task.
     """
-    with blamed(part.task):
-        part.take(batch)
-    if part.held_bytes:
-        release_beyond(most, tasks)
+    for batch in batches:
+        part = parts.get(TopicPartition(batch.topic, batch.partition))
+        if part is not None:
+            with blamed(part.task):
+                part.take(batch)
+    release_beyond(most, tasks)
 
 
 def release_beyond(most: int, tasks: Mapping[TaskId, OpenTask]) -> None:
