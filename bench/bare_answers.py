@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.processes import MeasurementError
+from bench.processes import MeasurementError, end_with_input
 
 _ROOT = Path(__file__).resolve().parent.parent
-_END_S = 10
 #: An answer of the size of those that are measured beside it.
 BODY = b'{"value":"AAAAAAAAAAE=","position":{"words":{"0":1000000}},"staleness_ms":0}'
 
@@ -35,7 +34,6 @@ def answering() -> Iterator[str]:
         text=True,
         process_group=0,
     )
-    assert process.stdin is not None
     assert process.stdout is not None
     try:
         port = process.stdout.readline().strip()
@@ -45,13 +43,8 @@ def answering() -> Iterator[str]:
             )
         yield f"http://localhost:{port}"
     finally:
-        process.stdin.close()
-        try:
-            process.wait(_END_S)
-        finally:
-            process.kill()
-            process.wait()
-            process.stdout.close()
+        end_with_input(process)
+        process.stdout.close()
 
 
 async def _serve() -> None:

@@ -26,6 +26,8 @@ import attrs
 PYTHON = (sys.executable, "-m")
 _ROOT = Path(__file__).resolve().parent.parent
 _TIMEOUT_S = 600
+#: How long a process may take to end with its standard input.
+_END_S = 10
 
 
 class MeasurementError(Exception):
@@ -40,6 +42,21 @@ class Measurement:
     cpu_s_per_m: float
     rss_mb: float
     details: dict[str, Any]
+
+
+def end_with_input(process: subprocess.Popen[str]) -> None:
+    """Have a process end that does so with its standard input; it does not live then.
+
+    Raises:
+        TimeoutExpired: it had to be killed.
+    """
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(_END_S)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def measure(

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.processes import end_with_input
+
 _ROOT = Path(__file__).resolve().parent.parent
 _SLEEP_S = 0.001
 _HIGHEST = -20
@@ -26,7 +28,6 @@ _HIGHEST = -20
 _AUTOGROUP = Path("/proc/self/autogroup")
 #: What counts as a stall, ms: twice the time slice of a scheduler.
 LEAST_MS = 6
-_END_S = 10
 
 
 class Stalls:
@@ -58,7 +59,6 @@ def watching() -> Iterator[Stalls]:
         text=True,
         start_new_session=True,  # else its autogroup would be ours, whose share is that of one
     )
-    assert process.stdin is not None
     assert process.stdout is not None
     stalls = Stalls()
     lines = process.stdout
@@ -72,12 +72,9 @@ def watching() -> Iterator[Stalls]:
     try:
         yield stalls
     finally:
-        process.stdin.close()
         try:
-            process.wait(_END_S)
+            end_with_input(process)
         finally:
-            process.kill()
-            process.wait()
             reader.join()
             lines.close()
 
