@@ -143,7 +143,7 @@ class HoldingReader:
         return self._forgotten is not None or self._back is not None
 
     def back(self) -> int | None:
-        """The offset at which to read on instead of the next one, told once; None: the next one."""
+        """Take the offset to read again from; None if reading goes on, as it does the next time."""
         back, self._back = self._back, None
         return back
 

@@ -255,8 +255,8 @@ def connect(
         raise ConfigError(["connect(key=) is that of a certificate: give certificate= too"])
     own = None if certificate is None else (str(certificate), str(key or certificate))
     names = "connect(certificate=, key=)", "connect(ca=)"
-    files = own, None if ca is None else str(ca), names
-    context = None if own is None and ca is None else with_files(*files)
+    authorities = None if ca is None else str(ca)
+    context = with_files(own, authorities, names) if own or ca is not None else None
     return StoreClient(url, token.strip() if isinstance(token, str) else token, context)
 
 
