@@ -399,7 +399,7 @@ class Transport(Closing):
                     self._spoken = True
                 except TransportError as error:
                     if not error.passing:
-                        raise
+                        raise await self._named(error, deadline) from error
                     if error.kind is not FailureKind.TIMEOUT or cause == _NO_ANSWER:
                         cause = str(error)  # between two attempts it is only "not reachable"
                         log.debug("looking for the coordinator of %s: %s", group, cause)
@@ -416,6 +416,16 @@ class Transport(Closing):
                 if seen.done() and (misfit := seen.result()):
                     raise TransportError(FailureKind.AUTHENTICATION, misfit, sent=False)
             await self._net.sleep(_FIND_PAUSE_MS / 1000)
+
+    async def _named(self, error: TransportError, deadline: int) -> TransportError:
+        """The error that names the setting which does not fit the listener; else the one given."""
+        if self._spoken or error.kind is not FailureKind.AUTHENTICATION:
+            return error
+        seen = self._look()
+        while not seen.done() and self._clock.now_ms() < deadline:
+            await self._net.sleep(_FIND_PAUSE_MS / 1000)
+        misfit = seen.result() if seen.done() else ""
+        return TransportError(error.kind, misfit, sent=False) if misfit else error
 
     def _check_version(self) -> None:
         """Refuse a broker that is too old, whatever is asked of it: it may know what was asked.

@@ -85,7 +85,11 @@ MISFITS = [
         "scram",
         "asks for a login, and security.protocol = ssl: set security.protocol = sas",
     ),
-    ("plain", "open", "security.protocol = plaintext"),
+    (
+        "plain",
+        "open",
+        "asks for no login, and security.protocol = sasl_plaintext: set security.protocol = plain",
+    ),
 ]
 
 
