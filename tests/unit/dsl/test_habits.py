@@ -57,6 +57,11 @@ def test_each_operator_that_a_class_lacks_has_a_sentence() -> None:
             assert len(str(raised.value)) > len(f"{kind} has no {name}: ") + 10
 
 
+@pytest.mark.parametrize("name", sorted(objects().keys() & HABITS.keys()))
+def test_what_a_class_is_said_to_lack_is_no_name_of_its_own(name: str) -> None:
+    assert HABITS[name].keys() & set(dir(type(objects()[name]))) == set()
+
+
 def of_a_processor(use: Callable[[sl.Record[str, int], Any], object]) -> str:
     """The message of what a processor does to its context."""
     app = sl.App("habits")
