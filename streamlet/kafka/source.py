@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import starmap
 from operator import methodcaller
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeGuard
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as RawPartition
@@ -26,6 +26,7 @@ from streamlet.kafka.codes import HARMLESS, OUT_OF_RANGE, broker_error, opened
 from streamlet.kafka.farewell import let_go
 from streamlet.kafka.log import log, quiet
 from streamlet.kafka.metadata import look_up
+from streamlet.kafka.poll_bound import Polled, PollSize, joined
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.kafka.refusals import missing_right
 from streamlet.kafka.split import read_headers, split
@@ -41,8 +42,9 @@ _value = Message.value
 _timestamp = Message.timestamp
 _headers = Message.headers
 
-#: An error that came in place of a record: its topic if it has one, its partition, what is wrong.
-Trouble: TypeAlias = tuple[str | None, int | None, KafkaError]
+#: Records that confluent-kafka's client is asked for at once: at first, and at most. A message has
+#: its headers, in a form of 100 bytes each, from when the client takes it.
+_FIRST_PIECE, _LARGEST_PIECE = 32, 128
 
 
 class KafkaSource:
@@ -99,6 +101,7 @@ class KafkaSource:
         self._errors: list[BrokerError] = []
         #: Where another client went on; it knows a position only of what it has read itself.
         self._went_on: dict[TopicPartition, int] = {}
+        self._size = PollSize()
         self._open()
 
     def _open(self) -> None:
@@ -193,18 +196,21 @@ class KafkaSource:
         """
         if self._errors:
             raise self._errors.pop(0)
-        batches, troubles = self._read(max_records, timeout_ms, idle_ms)
-        if troubles:
+        polled = self._read(self._size.of(max_records), timeout_ms, idle_ms)
+        self._size.adapt(polled)
+        if polled.rest:
+            self._go_back(polled.rest)
+        if polled.troubles:
             # The records must not be lost to errors that came with them, which the next polls
             # raise, one each: the client reports an error of a partition only once.
-            self._errors += filter(self._matters, starmap(_error_of, troubles))
-            if self._errors and not batches:
+            self._errors += filter(self._matters, starmap(_error_of, polled.troubles))
+            if self._errors and not polled.batches:
                 raise self._errors.pop(0)
-        if not batches:
+        if not polled.batches:
             self._go_on_with_another()
             return []
         self._loss.heard()
-        return batches
+        return polled.batches
 
     def close(self) -> None:
         """Free the client."""
@@ -226,16 +232,33 @@ class KafkaSource:
         raw = [RawPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
         self._call(self._consumer.incremental_assign, raw)
 
-    def _read(
-        self, most: int, timeout_ms: int, idle_ms: int
-    ) -> tuple[list[PartitionBatch], list[Trouble]]:
+    def _go_back(self, rest: Mapping[TopicPartition, int]) -> None:
+        """Have the client read on at records that it has returned already."""
+        self.assign(rest)
+        self._went_on |= rest
+
+    def _read(self, most: int, timeout_ms: int, idle_ms: int) -> Polled:
         """Records by partition, and the errors among them; waits as ``poll`` says."""
-        messages, troubles = self._consume(most, timeout_ms / 1000, idle_ms / 1000), []
+        found, left, begun_ms = Polled(), most, self._clock.now_ms()
+        piece, wait_ms = _FIRST_PIECE, timeout_ms
+        while left and not found.rest:
+            asked = min(left, piece)
+            messages = self._consume(asked, wait_ms / 1000, idle_ms / 1000)
+            self._take(messages, found)
+            left -= len(messages)
+            if len(messages) < asked:
+                break
+            wait_ms, idle_ms = max(begun_ms + timeout_ms - self._clock.now_ms(), 0), 0
+            piece = min(2 * piece, _LARGEST_PIECE)
+        found.batches = joined(found.batches)
+        return found
+
+    def _take(self, messages: list[Message], found: Polled) -> None:
         if any(map(_error, messages)):
-            troubles = [(m.topic(), m.partition(), e) for m in messages if (e := m.error())]
+            found.troubles += [(m.topic(), m.partition(), e) for m in messages if (e := m.error())]
             messages = [message for message in messages if message.error() is None]
-        parts = split(messages, len(self._topics), _topic, _partition)
-        return [self._columns(*part) for part in parts], troubles
+        for part in split(messages, len(self._topics), _topic, _partition):
+            found.take(self._columns(*part))
 
     def _consume(self, most: int, timeout_s: float, idle_s: float) -> list[Message]:
         """``consume`` waits for all that it may return, also where one would do to begin with."""

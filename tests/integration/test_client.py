@@ -20,7 +20,8 @@ from streamlet.errors import (
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource, sink_type, source_type
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.native.choice import ClientName
-from streamlet.kafka.ports import NewTopic, PartitionBatch
+from streamlet.kafka.poll_bound import HEADER_BYTES, HELD_BYTES
+from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch
 from streamlet.testing import FaultProxy, ProxiedRequest
 from streamlet.types import TopicPartition
 from tests.kafka_clients import CLIENTS, EACH_CLIENT
@@ -195,6 +196,44 @@ def test_an_offset_that_is_gone_is_told_with_its_partition_and_costs_no_record(
         read += sum(map(len, source.poll(1_000, 50)))
     assert read == 140
     source.close()
+
+
+@EACH_CLIENT
+def test_a_poll_ends_where_its_headers_hold_too_much(
+    bootstrap_servers: str, make_topic: MakeTopic, client: ClientName
+) -> None:
+    """Two partitions; every second record has 3,000 headers, and no record is lost or repeated."""
+    topic, count = make_topic(2), 100
+    sink = sink_type(client, {})(bootstrap_servers)
+    many: Headers = [(f"h{number}", b"v") for number in range(3_000)]
+    values: list[bytes | None] = [b"%d" % number for number in range(count)]
+    headers = [many if number % 2 else None for number in range(count)]
+    for partition in (0, 1):
+        sink.send(topic, [b"k"] * count, values, None, partition, headers)
+    sink.flush(60_000)
+    sink.close()
+    source = source_type(client, {})(bootstrap_servers, headers=True)
+    ends = {TopicPartition(topic, number): count for number in (0, 1)}
+    source.assign(dict.fromkeys(ends, 0))
+    at, polls = dict.fromkeys(ends, 0), 0
+    wait_ms, deadline = 60_000, time.monotonic() + 300
+    while at != ends:
+        assert time.monotonic() < deadline, at
+        batches, wait_ms = source.poll(2 * count, wait_ms), 50
+        polls += bool(batches)
+        held = 0
+        for batch in batches:
+            tp = TopicPartition(topic, batch.partition)
+            assert batch.offsets[0] == at[tp]
+            at[tp] = batch.offsets[-1] + 1
+            assert list(batch.headers or [None]) == headers[batch.offsets[0] : at[tp]]
+            held += sum(map(len, filter(None, batch.headers or ())))
+        assert held * HEADER_BYTES <= HELD_BYTES
+        known = source.positions(list(ends))
+        assert known == {tp: at[tp] for tp in known}
+        assert all(tp in known for tp, offset in at.items() if offset)
+    source.close()
+    assert polls > 1
 
 
 class Refusal:

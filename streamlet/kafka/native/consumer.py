@@ -8,8 +8,9 @@ from typing import Any
 from confluent_kafka import TopicPartition as RawPartition
 
 from streamlet.kafka.native.events import opened_client
+from streamlet.kafka.poll_bound import HEADER_BYTES, HELD_BYTES, Polled
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.kafka.source import Trouble
+from streamlet.types import TopicPartition
 from streamlet.user_code import text_of
 
 _CONSUMER = 1
@@ -62,12 +63,16 @@ class NativeConsumer:
         low, high = self._client.watermarks(partition.topic, partition.partition)
         return int(low), int(high)
 
-    def columns(
-        self, most: int, timeout_ms: int, idle_ms: int, headers: bool
-    ) -> tuple[list[PartitionBatch], list[Trouble]]:
-        """Up to so many records by partition, and errors; waits as ``RecordSource.poll`` does."""
-        runs, troubles = self._client.consume(most, int(timeout_ms), int(idle_ms), headers)
-        return [_batch(*run) for run in runs], troubles
+    def columns(self, most: int, timeout_ms: int, idle_ms: int, headers: bool) -> Polled:
+        """Up to so many records by partition, and errors; waits as ``RecordSource.poll`` does.
+
+        Headers that were not asked for are never read, and hold nothing.
+        """
+        waits = int(timeout_ms), int(idle_ms)
+        found = self._client.consume(most, *waits, headers, HELD_BYTES, HEADER_BYTES)
+        runs, troubles, held, rest = found
+        first = {TopicPartition(topic, number): offset for topic, number, offset in rest}
+        return Polled([_batch(*run) for run in runs], troubles, held, first)
 
     def close(self) -> None:
         """Free the client."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamlet.kafka.native.consumer import NativeConsumer
-from streamlet.kafka.ports import PartitionBatch
-from streamlet.kafka.source import KafkaSource, Trouble
+from streamlet.kafka.poll_bound import Polled
+from streamlet.kafka.source import KafkaSource
 
 
 class NativeSource(KafkaSource):
@@ -15,9 +15,7 @@ class NativeSource(KafkaSource):
     def _client(self, config: dict[str, Any]) -> Any:
         return NativeConsumer(config)
 
-    def _read(
-        self, most: int, timeout_ms: int, idle_ms: int
-    ) -> tuple[list[PartitionBatch], list[Trouble]]:
+    def _read(self, most: int, timeout_ms: int, idle_ms: int) -> Polled:
         consumer: Any = self._consumer
-        batches, troubles = consumer.columns(most, timeout_ms, idle_ms, self._with_headers)
-        return batches, troubles
+        found: Polled = consumer.columns(most, timeout_ms, idle_ms, self._with_headers)
+        return found

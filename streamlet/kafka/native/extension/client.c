@@ -201,7 +201,8 @@ static PyMethodDef methods[] = {
     {"position", client_position, METH_O, "The next offset of each; below 0: it has none."},
     {"watermarks", client_watermarks, METH_VARARGS, "watermarks(topic, partition): low, high."},
     {"consume", client_consume, METH_VARARGS,
-     "consume(most, timeout_ms, idle_ms, headers): runs of partitions in columns, and errors."},
+     "consume(most, timeout_ms, idle_ms, headers, most_held, header_bytes): runs of partitions in "
+     "columns, errors, bytes of headers, and where records did not fit."},
     {"produce", client_produce, METH_VARARGS,
      "produce(topic, keys, values, times, partitions, headers, first, end): the place of the first "
      "record that is not queued, and why."},

@@ -10,6 +10,8 @@ typedef struct {
     int64_t lowest, highest; /* times */
     int gaps;
     int headers;
+    int cut;      /* whether records did not fit */
+    int64_t rest; /* the offset of the first of them */
     PyObject *keys, *values, *times, *offsets, *heads, *unreadable;
     Py_ssize_t filled;
 } Run;
@@ -18,7 +20,9 @@ typedef struct {
     Client *self;
     rd_kafka_message_t **messages;
     Py_ssize_t got;
-    int *run_of; /* of each message; below 0: it is an error */
+    int *run_of; /* of each message; below 0: it is an error, or does not fit */
+    int64_t held, most_held, header_bytes; /* bytes of headers, as streamlet/kafka/poll_bound.py says */
+    int full;
     Run *runs;
     int count, room;
 } Call;
@@ -45,6 +49,25 @@ static int run_for(Call *call, const rd_kafka_message_t *message) {
     return call->count++;
 }
 
+/* Takes a record if its headers fit with those before it; behind one that does not, none fits. */
+static int fits(Call *call, Run *run, const rd_kafka_message_t *message) {
+    const Library *library = call->self->library;
+    rd_kafka_headers_t *found;
+    if (call->full) return 0;
+    if (library->message_headers(message, &found)) return 1;
+    int64_t held = 0;
+    const char *name;
+    const void *data;
+    size_t length;
+    for (size_t i = 0; !library->header_get_all(found, i, &name, &data, &length); i++)
+        held += call->header_bytes + (int64_t)strlen(name) + (int64_t)length;
+    call->full = call->held && call->held + held > call->most_held;
+    if (call->full) return 0;
+    call->held += held;
+    run->headers = 1;
+    return 1;
+}
+
 /* Counts what each partition has, so that its columns are made once. */
 static int sorted(Call *call, int headers) {
     int last = -1;
@@ -62,12 +85,15 @@ static int sorted(Call *call, int headers) {
             return -1;
         }
         Run *run = &call->runs[last];
+        if (headers && !fits(call, run, message)) {
+            if (!run->cut) run->rest = message->offset;
+            run->cut = 1;
+            call->run_of[i] = -1;
+            continue;
+        }
         run->gaps |= run->count && message->offset != run->last + 1;
         run->last = message->offset;
         run->count++;
-        rd_kafka_headers_t *found;
-        if (headers && !run->headers)
-            run->headers = !call->self->library->message_headers(message, &found);
         call->run_of[i] = last;
     }
     return 0;
@@ -159,11 +185,26 @@ static PyObject *runs_of(Call *call) {
     PyObject *all = PyList_New(0);
     for (int i = 0; all && i < call->count; i++) {
         Run *run = &call->runs[i];
+        if (!run->count) continue;
         PyObject *one = Py_BuildValue("siLOOOOOOLL", library->topic_name(run->topic),
                                       (int)run->partition, (long long)run->first, run->offsets,
                                       run->keys, run->values, run->times, run->heads,
                                       run->unreadable, (long long)run->lowest,
                                       (long long)run->highest);
+        if (!one || PyList_Append(all, one) < 0) Py_CLEAR(all);
+        Py_XDECREF(one);
+    }
+    return all;
+}
+
+/* Where records did not fit: [(topic, partition, offset)]. */
+static PyObject *rests_of(Call *call) {
+    PyObject *all = PyList_New(0);
+    for (int i = 0; all && i < call->count; i++) {
+        Run *run = &call->runs[i];
+        if (!run->cut) continue;
+        PyObject *one = Py_BuildValue("siL", call->self->library->topic_name(run->topic),
+                                      (int)run->partition, (long long)run->rest);
         if (!one || PyList_Append(all, one) < 0) Py_CLEAR(all);
         Py_XDECREF(one);
     }
@@ -191,10 +232,12 @@ static PyObject *errors_of(Call *call) {
 
 static PyObject *columns(Call *call, int headers) {
     if (sorted(call, headers) < 0 || filled(call, headers) < 0) return NULL;
-    PyObject *runs = runs_of(call), *errors = errors_of(call);
-    if (runs && errors) return Py_BuildValue("NN", runs, errors);
+    PyObject *runs = runs_of(call), *errors = errors_of(call), *rests = rests_of(call);
+    if (runs && errors && rests)
+        return Py_BuildValue("NNLN", runs, errors, (long long)call->held, rests);
     Py_XDECREF(runs);
     Py_XDECREF(errors);
+    Py_XDECREF(rests);
     return NULL;
 }
 
@@ -234,13 +277,16 @@ PyObject *client_consume(PyObject *raw, PyObject *arguments) {
     Client *self = (Client *)raw;
     Py_ssize_t most;
     int timeout_ms, idle_ms, headers;
-    if (!PyArg_ParseTuple(arguments, "niip", &most, &timeout_ms, &idle_ms, &headers)) return NULL;
+    long long most_held, header_bytes;
+    if (!PyArg_ParseTuple(arguments, "niipLL", &most, &timeout_ms, &idle_ms, &headers, &most_held,
+                          &header_bytes))
+        return NULL;
     if (most < 1 || most > 1000000 || !self->queue) {
         PyErr_SetString(PyExc_ValueError, "consume takes 1 to 1,000,000 records of a consumer");
         return NULL;
     }
     if (client_enter(self) < 0) return NULL;
-    Call call = {.self = self};
+    Call call = {.self = self, .most_held = most_held, .header_bytes = header_bytes};
     call.messages = malloc((size_t)most * sizeof(*call.messages));
     call.run_of = malloc((size_t)most * sizeof(int));
     PyObject *result = NULL;
