@@ -39,7 +39,7 @@ from streamlet.coordinator.transport_codec import (
     encode_leave,
     encode_log_sizes,
 )
-from streamlet.coordinator.transport_errors import failure_kind, failure_text, hush
+from streamlet.coordinator.transport_errors import failure_kind, failure_text, hush, refuse_old
 from streamlet.kafka.listener import looking_aside
 from streamlet.logs import get_logger
 from streamlet.types import TopicPartition
@@ -79,9 +79,6 @@ _REQUESTS = {
     "ListGroups": admin.ListGroupsRequest,
     "DescribeLogDirs": admin.DescribeLogDirsRequest,
 }
-
-#: ``require_stable``, which came last of all we rely on: with Kafka 2.5.
-_NEWEST_NEEDED = consumer.OffsetFetchRequest(min_version=7)
 
 
 class _Network(NetworkSelector):  # type: ignore[misc]
@@ -394,7 +391,7 @@ class Transport(Closing):
                 request = WireRequest("FindCoordinator", 1, 3, {"key": group, "key_type": 0})
                 try:
                     found = await self._deliver(request, node, attempt)
-                    self._check_version()
+                    refuse_old(self._manager.broker_version_data)
                     await self._refresh(node, attempt)
                     self._spoken = True
                 except TransportError as error:
@@ -426,20 +423,6 @@ class Transport(Closing):
             await self._net.sleep(_FIND_PAUSE_MS / 1000)
         misfit = seen.result() if seen.done() else ""
         return TransportError(error.kind, misfit, sent=False) if misfit else error
-
-    def _check_version(self) -> None:
-        """Refuse a broker that is too old, whatever is asked of it: it may know what was asked.
-
-        Else a command would say of such a broker that it has no such application.
-        """
-        versions = self._manager.broker_version_data
-        if versions is not None:
-            try:
-                versions.api_version(_NEWEST_NEEDED)
-            except kafka_errors.IncompatibleBrokerVersion as error:
-                raise TransportError(
-                    failure_kind(error), failure_text(error), sent=False
-                ) from error
 
     async def _refresh(self, node: Any, deadline: int) -> None:
         """Learn what brokers there are. By itself kafka-python would wait half a minute."""

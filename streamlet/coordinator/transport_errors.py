@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import warnings
+from typing import Any
 
 from streamlet.coordinator.events import FailureKind
+from streamlet.coordinator.ports import TransportError
 from streamlet.coordinator.security import refused_by_tls, without_requests
 from streamlet.kafka.connection_advice import advice_for
 
@@ -13,6 +15,10 @@ with warnings.catch_warnings():
     # As in ``transport``: the package reads its schemas by a call that Python calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka.errors as kafka_errors
+    from kafka.protocol import consumer
+
+#: ``require_stable``, which came last of all we rely on: with Kafka 2.5.
+_NEWEST_NEEDED = consumer.OffsetFetchRequest(min_version=7)
 
 
 def hush() -> None:
@@ -54,3 +60,19 @@ def failure_text(error: kafka_errors.KafkaError) -> str:
         return text
     refused = failure_kind(error) is FailureKind.AUTHENTICATION
     return f"{text}; {advice_for(text)}" if refused else text
+
+
+def refuse_old(versions: Any) -> None:
+    """Refuse a broker that is too old, whatever is asked of it: it may know what was asked.
+
+    Else a command would say of such a broker that it has no such application. ``versions`` are
+    those of the broker that answered; None: they are not known.
+
+    Raises:
+        TransportError: it is too old.
+    """
+    try:
+        if versions is not None:
+            versions.api_version(_NEWEST_NEEDED)
+    except kafka_errors.IncompatibleBrokerVersion as error:
+        raise TransportError(failure_kind(error), failure_text(error), sent=False) from error
