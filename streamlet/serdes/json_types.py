@@ -68,6 +68,12 @@ _SIMPLE = (
 _FROZEN_KINDS = (kinds.NoneType, kinds.BoolType, *_SIMPLE)
 #: Types whose values can be names of a JSON object.
 _NAMES = (kinds.AnyType, *_SIMPLE)
+#: The packages of these classes; a user's class may have the same name.
+_PACKAGES = frozenset(
+    {"array", "builtins", "collections", "fractions", "ipaddress", "numpy", "pathlib", "types"}
+)
+#: What msgspec says of ``InitVar``; the class is not in it.
+_INIT_VARS = "dataclasses with `InitVar` fields are not supported"
 #: What ``msgspec.Meta`` may demand of a value beside its type.
 _DEMANDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz")
 
@@ -125,12 +131,12 @@ def _reason(error: Exception) -> str:
     """The reason why msgspec refuses a type, and the way out where it has none."""
     if isinstance(error, KeyError):  # msgspec 0.22 looks for the annotation of each attribute
         return _no_annotation(error.args[0])
-    if "takes_self" in str(error):
+    if isinstance(error, NotImplementedError):
         return (
             "the default of an attribute is made of the instance (takes_self=True): set it in "
             f"__attrs_post_init__, {_WHOLE}"
         )
-    if "InitVar" in str(error):
+    if str(error) == _INIT_VARS:  # in whole: the name of a class may have any words in it
         return f"{error}; make it a field, or give a pair (encode, decode)"
     return str(error)
 
@@ -142,8 +148,10 @@ def _no_annotation(attribute: str) -> str:
 def _refusal(part: kinds.Type) -> str | None:
     """The reason why JSON cannot carry a part of a type whole, and the way out; None: it can."""
     if isinstance(part, kinds.CustomType | kinds.ExtType):
-        of = getattr(part, "cls", "Ext")
-        instead = _INSTEAD.get(getattr(get_origin(of) or of, "__name__", ""), _CLASSES)
+        of: Any = getattr(part, "cls", "Ext")
+        cls = get_origin(of) or of
+        known = getattr(cls, "__module__", "").partition(".")[0] in _PACKAGES
+        instead = _INSTEAD.get(cls.__name__, _CLASSES) if known else _CLASSES
         return f"cannot carry {type_name(of)}; use {instead} in its place, {_WHOLE}"
     if isinstance(part, kinds.DictType) and not isinstance(bare_kind(part.key_type), _NAMES):
         return (

@@ -33,6 +33,7 @@ V = TypeVar("V")
 _KNOWN = (bytes, datetime, date, time, timedelta, UUID, Decimal)
 #: Classes with several columns, of pandas, polars and Arrow.
 _TABLES = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
+_PACKAGES = ("pandas", "polars", "pyarrow", "streamlet")
 #: The methods by which columns of Arrow, of pandas and polars, and of numpy give their values.
 _LISTED_BY = ("to_pylist", "to_list", "tolist")
 
@@ -202,7 +203,7 @@ def _listed(result: Any) -> list[Any]:
     text = promise_text(result) or lazy_text(result)
     if text is not None:
         raise NoColumnError(text)
-    if kind.__name__ in _TABLES:
+    if kind.__name__ in _TABLES and kind.__module__.partition(".")[0] in _PACKAGES:
         raise NoColumnError(f"the function returned a {kind.__name__}: return one of its columns")
     way = next((name for name in _LISTED_BY if hasattr(kind, name)), None)
     values = None if way is None else getattr(result, way)()

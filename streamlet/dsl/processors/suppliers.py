@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator
 from types import CodeType, NoneType
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 import attrs
 
@@ -240,8 +240,4 @@ def _inside(of: Any) -> Any:
 
 def _known(of: Any) -> Any:
     of = without_none(of)
-    return (
-        UNKNOWN
-        if of in (Any, object, None, Record, NoneType) or type(of).__name__ == "TypeVar"
-        else of
-    )
+    return UNKNOWN if of in (Any, object, None, Record, NoneType) or isinstance(of, TypeVar) else of

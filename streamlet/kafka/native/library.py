@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -21,6 +22,7 @@ from streamlet.logs import get_logger
 
 log = get_logger(__name__)
 
+_EXTENSION = "streamlet.kafka.native._native"
 _NOT_BUILT = (
     "the extension was not built: there was no C compiler when streamlet was installed, "
     "or no header of Python"
@@ -43,11 +45,12 @@ class Native:
 @cache
 def native() -> Native:
     """Load the extension, once in a process."""
+    if find_spec(_EXTENSION) is None:
+        return Native(None, "", _NOT_BUILT)
     try:
         from streamlet.kafka.native import _native  # type: ignore[attr-defined]
     except ImportError as error:
-        missing = isinstance(error, ModuleNotFoundError) or "cannot import name" in str(error)
-        return Native(None, "", _NOT_BUILT if missing else f"it cannot be loaded: {error}")
+        return Native(None, "", f"it cannot be loaded: {error}")
     sources = digest()
     if sources not in ("", getattr(_native, "SOURCES", None)):
         log.warning("Kafka client python: %s", _OUTDATED)

@@ -170,7 +170,7 @@ def encoder(serde: Serde[Any], where: str) -> Callable[[pa.Array], list[bytes | 
                 values = _converted(values, serde.declared)
             return serde.encode_column(values)
         except msgspec.ValidationError as error:
-            hint = _NO_DEFAULT if "got `null`" in str(error) else ""
+            hint = _NO_DEFAULT if _fails_by_nulls(values, serde.declared) else ""
             raise SerdeError(f"{where}: {error}{hint}") from error
         except ColumnError as error:
             raise SerdeError(f"{where}: {error.cause}") from error
@@ -184,10 +184,19 @@ def _python_values(column: pa.Array) -> list[Any]:
     of = _in_utc(column.type)
     column = column if of == column.type else column.cast(of)
     # Maps come as lists of pairs otherwise; only new versions of Arrow know how to make dicts.
-    how = {"maps_as_pydicts": "strict"} if "map<" in str(column.type) else {}
+    how = {"maps_as_pydicts": "strict"} if _has_map(column.type) else {}
     if pa.types.is_nested(column.type) or pa.types.is_temporal(column.type):
         return list(column.to_pylist(**how))
     return list(column.to_pylist())
+
+
+def _has_map(of: pa.DataType) -> bool:
+    """True if a type is a map, or has one within."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_map(of)) or any(
+        _has_map(of.field(number).type) for number in range(of.num_fields)
+    )
 
 
 def _in_utc(of: pa.DataType) -> pa.DataType:
@@ -245,3 +254,25 @@ def _column_type(serde: Serde[Any]) -> Any:
     from streamlet.spark.sql.column_types import column_type
 
     return column_type(serde)
+
+
+def _fails_by_nulls(values: Sequence[Any], declared: Any) -> bool:
+    """True if the first value that is not of the type would be without its nulls."""
+    present = (value for value in values if value is not None)
+    wrong = next((value for value in present if not _is_a(value, declared)), None)
+    return wrong is not None and _is_a(_without_nulls(wrong), declared)
+
+
+def _is_a(value: Any, declared: Any) -> bool:
+    try:
+        msgspec.convert(value, type=declared)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _without_nulls(value: Any) -> Any:
+    """A value of Spark's whose structs lack the fields that are null."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value

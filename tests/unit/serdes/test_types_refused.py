@@ -56,6 +56,14 @@ class Started:
     unit: InitVar[int] = 1
 
 
+class InitVarMissing:
+    """A class whose name has words of msgspec's messages in it."""
+
+
+class Fraction:
+    """A class of a user's, with the name of one of Python's."""
+
+
 @dataclass
 class Absent:
     n: int
@@ -82,6 +90,8 @@ class OfItself:
         (CachedOpen, "CachedOpen.double is kept beside the attributes"),
         (CachedSlots, "CachedSlots.double is kept beside the attributes"),
         (Started, "InitVar.*make it a field"),
+        (InitVarMissing, "InitVarMissing has no attr|cannot carry InitVarMissing; use a dataclass"),
+        (Fraction, "cannot carry Fraction; use a dataclass"),
         (Absent, r"Absent\.when is datetime and its default is None.*datetime \| None"),
         (list[Absent], r"Absent\.when"),
         (vars(typing)["TypedDict"]("Numbered", {1: int}), "1 of Numbered is no text"),

@@ -64,6 +64,8 @@ def test_a_null_is_no_default_as_in_a_document() -> None:
     rows: Any = [{"länge": 1, "region": None}]
     with pytest.raises(SerdeError, match=r"got `null` - at `\$\[0\].region`; .* \| None, fill"):
         encoder(one, "in: column value")(pa.array(rows, type=column_type(one)))
+    with pytest.raises(SerdeError, match=r"got `null` - at `\$\[0\].länge`$"):
+        encoder(one, "in: column value")(pa.array([{"länge": None}], type=column_type(one)))
     rows = [{"länge": 1, "region": "eu", "weight": None}]
     (raw,) = encoder(one, "in: column value")(pa.array(rows, type=column_type(one)))
     assert raw is not None
