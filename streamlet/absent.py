@@ -2,10 +2,11 @@
 
 ``explains_misuse`` is put around each class whose objects users meet. Its ``__getattr__`` is
 ``no_operator``, and Python's own operators that the class lacks, ``[]`` and ``len()`` among them,
-are answered, too. ``explained_in_errors`` is for values that are read once a record, which a
-``__getattr__`` would make slower: ``hint`` puts the answer behind the error of a user's function.
-The answers are those of ``absent_names``. Type checkers do not see any of it, so they still refuse
-these names.
+are answered, too. ``explained_in_errors`` is for values that functions read once a record, which a
+``__getattr__`` would make four times slower: only the operators are answered by the value itself,
+and ``hint`` puts the answer about a name behind the error of a user's function. A named tuple
+keeps a tuple's operators. The answers are those of ``absent_names`` and ``absent_classes``. Type
+checkers do not see any of it, so they still refuse these names.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from streamlet.absent_classes import ABSENT_HERE
 from streamlet.absent_names import (
     ABSENT,
-    ABSENT_HERE,
     COMES_FROM,
     ELSE,
     FIRST,
@@ -50,20 +51,21 @@ _SIGNS = {
 
 def explains_misuse(of: type[T]) -> type[T]:
     """The class, whose objects say what to do instead of what they cannot do."""
-    explained_in_errors(of)
     if not hasattr(of, "__getattr__"):
         _set(of, "__getattr__", no_operator)
-    if not hasattr(of, "__len__") and not hasattr(of, "__bool__"):
-        _set(of, "__bool__", lambda _: True)  # which Python would else take of len()
-    for name, sign in _SIGNS.items():
-        if getattr(of, name, None) is getattr(object, name, None) and not _is_iterated(of, name):
-            _set(of, name, _refusal(name, sign))
-    return of
+    return explained_in_errors(of)
 
 
 def explained_in_errors(of: type[T]) -> type[T]:
     """The class, of whose objects ``hint`` says what they do not have."""
     _CLASSES[of.__name__] = of
+    if issubclass(of, tuple):
+        return of
+    if not hasattr(of, "__len__") and not hasattr(of, "__bool__"):
+        _set(of, "__bool__", lambda _: True)  # which Python would else take of len()
+    for name, sign in _SIGNS.items():
+        if getattr(of, name, None) is getattr(object, name, None) and not _is_iterated(of, name):
+            _set(of, name, _refusal(name, sign))
     return of
 
 
@@ -173,11 +175,13 @@ def _names_of(kind: type) -> str:
 
 
 def _public(kind: type) -> list[str]:
-    return [name for name in dir(kind) if not name.startswith("_")]
+    beside = dir(tuple) if issubclass(kind, tuple) else ()  # of a named one its fields count
+    return [name for name in dir(kind) if not name.startswith("_") and name not in beside]
 
 
 def _names(kind: type) -> list[str]:
-    return [one.__name__ for one in kind.__mro__]
+    """The names of streamlet's classes that a class is or is below; a user's may be any."""
+    return [one.__name__ for one in kind.__mro__ if one.__module__.startswith("streamlet.")]
 
 
 def _ours(kind: type) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from streamlet.absent_classes import each
+
 _WINDOWS = (
     "call group_by_key().windowed_by(windows), with streamlet.tumbling(), hopping(), sliding() or "
     "session()"
@@ -31,18 +33,9 @@ _TIMERS = (
     "process() a function on_timer= for timers of keys"
 )
 _TABLES = "call table(topic) for a topic, or count(), reduce() or aggregate() of grouped records"
-_APP = "make an App(name), whose stream(), table() and global_table() read topics"
-_WINDOWS_OF = "call streamlet.tumbling(), hopping(), sliding(), session() or unlimited()"
-_REGISTRY = "types of a schema registry are in streamlet.registry: its protobuf, avro and json"
-_KEYWORDS = "give its operator keyword arguments: key=, value=, name=, partitioner=, store="
 _SOURCES = "sources other than topics are not in streamlet yet; write the records to a topic"
 
-
-def _each(sentence: str, *names: str) -> dict[str, str]:
-    return dict.fromkeys(names, sentence)
-
-
-_TIME_WINDOWS = _each(
+_TIME_WINDOWS = each(
     _WINDOWS,
     "windowed_by",
     "tumbling_window",
@@ -52,41 +45,24 @@ _TIME_WINDOWS = _each(
     "hopping",
 )
 
-#: Name that the package does not have -> what to do instead.
-ABSENT_HERE: Mapping[str, str] = {
-    **_each(_APP, "StreamsBuilder", "KafkaStreams", "Topology", "Application"),
-    "StreamsConfig": "give App(config={...}), with the keys of docs/configuration.md",
-    **_each(_KEYWORDS, "Consumed", "Produced", "Grouped", "Joined", "Repartitioned", "Named"),
-    **_each(_KEYWORDS, "StreamJoined", "TableJoined", "Branched"),
-    "Serdes": "types are serdes, as in key=str, value=int; streamlet.serdes has the others",
-    "Stores": "call streamlet.key_value_store(), window_store(), session_store() or "
-    "versioned_store()",
-    **_each(_WINDOWS_OF, "TimeWindows", "SlidingWindows", "SessionWindows", "UnlimitedWindows"),
-    "JoinWindows": "call streamlet.join_windows()",
-    "Suppressed": "call suppress() with streamlet.until_window_closes() or until_time_limit()",
-    **_each(_REGISTRY, "protobuf", "SchemaRegistry", "schema_registry"),
-    **_each(_APP, "Stream", "DataFrame", "Dataframe"),
-    "TopologyTestDriver": "import it from streamlet.testing",
-}
-
 #: Class -> name that it does not have -> what to do instead.
 ABSENT: Mapping[str, Mapping[str, str]] = {
     "App": {
         "build": "call topology(), or run `streamlet describe MODULE:APP` to look at it",
-        **_each("call reset(), or run `streamlet reset`", "clean_up", "clear_state"),
-        **_each(_STORES, "add_state_store", "add_global_store", "add_read_only_state_store"),
+        **each("call reset(), or run `streamlet reset`", "clean_up", "clear_state"),
+        **each(_STORES, "add_state_store", "add_global_store", "add_read_only_state_store"),
         "add_processor": _PROCESSORS,
         "add_source": _SOURCES,
         "add_sink": "call to(topic) on a stream",
         "query_metadata_for_key": "call metadata_for_key(store, key)",
         "streams_metadata_for_store": "call metadata_for_store(store)",
-        **_each(_METADATA, "metadata_for_all_streams_clients", "metadata_for_local_threads"),
+        **each(_METADATA, "metadata_for_all_streams_clients", "metadata_for_local_threads"),
         "all_local_store_partition_lags": "run `streamlet status`, which shows each task's lag",
         "set_uncaught_exception_handler": "run() raises what ended it, and App(on_error=...) "
         "decides about records that fail",
         "add_stream_thread": "call add_worker()",
         "remove_stream_thread": "call remove_worker()",
-        **_each(_PAUSES, "pause", "resume", "is_paused"),
+        **each(_PAUSES, "pause", "resume", "is_paused"),
         "metrics": "pass metrics_port= to run(), which serves them to Prometheus",
         "dataframe": "call stream(topic, key=..., value=...)",
         "topic": "pass a topic's name and types: stream(topic, key=..., value=...)",
@@ -94,14 +70,14 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "get_producer": "producers are not in streamlet yet; use a Kafka client's own",
         "agent": "call stream(topic, key=..., value=...) and give its operators functions",
         "channel": "channels in memory are not in streamlet yet; write to a topic and read it",
-        **_each(_TABLES, "Table", "set_table"),
-        **_each(_TIMERS, "timer", "crontab"),
-        **_each("`streamlet run MODULE:APP` is the command line", "main", "command"),
+        **each(_TABLES, "Table", "set_table"),
+        **each(_TIMERS, "timer", "crontab"),
+        **each("`streamlet run MODULE:APP` is the command line", "main", "command"),
     },
     "KStream": {
         **_TIME_WINDOWS,
-        **_each("call process(processor, stores=[...])", "transform", "flat_transform"),
-        **_each(
+        **each("call process(processor, stores=[...])", "transform", "flat_transform"),
+        **each(
             "call process_values(processor, stores=[...])",
             "transform_values",
             "flat_transform_values",
@@ -114,32 +90,32 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "join_asof": "call join(table, joiner, grace=...) with a versioned table, made by "
         "other.to_table(store=streamlet.Materialized(name, history=...))",
         "join_lookup": "call map_values(function) with a function that looks the value up",
-        **_each("call print()", "print_table"),
+        **each("call print()", "print_table"),
         "for_each": "its name is foreach()",
         "concat": "call merge(other)",
-        **_each(_GROUP_FIRST, "count", "reduce", "aggregate", "cogroup"),
+        **each(_GROUP_FIRST, "count", "reduce", "aggregate", "cogroup"),
         "apply": "call map_values(function), flat_map_values(function) for several values, or "
         "group_by_key().aggregate() for state",
         "update": "call peek(function), or map_values(function) for a new value",
-        **_each(_VALUES, "drop", "fill"),
+        **each(_VALUES, "drop", "fill"),
         "to_topic": "call to(topic)",
         "sink": "call to(topic), or foreach(function) to write elsewhere",
         "set_timestamp": "call process(lambda record: record.with_timestamp(ms)), or give "
         "App.stream() timestamp= for the time of what is read",
         "set_headers": "call peek(streamlet.with_context(function)), whose context sets headers",
-        **_each(_PAIRS, "items", "events"),
-        **_each("call map_batches(function, max_records=, max_wait=)", "take", "noack_take"),
+        **each(_PAIRS, "items", "events"),
+        **each("call map_batches(function, max_records=, max_wait=)", "take", "noack_take"),
         "echo": "call to(topic) once for each topic",
     },
     "KTable": {
         **_TIME_WINDOWS,
         "queryable_store_name": "read the property store",
-        **_each(_STREAM_FIRST, "to", "map", "flat_map", "flat_map_values", "select_key", "peek"),
-        **_each(_STREAM_FIRST, "foreach", "merge", "repartition", "group_by_key", "print"),
-        **_each(_QUERIES, "get", "keys", "values", "items"),
+        **each(_STREAM_FIRST, "to", "map", "flat_map", "flat_map_values", "select_key", "peek"),
+        **each(_STREAM_FIRST, "foreach", "merge", "repartition", "group_by_key", "print"),
+        **each(_QUERIES, "get", "keys", "values", "items"),
     },
     "KGroupedStream": {
-        **_each(
+        **each(
             "call aggregate() with streamlet.sum_(), min_() or max_(), as in "
             "aggregate(streamlet.sum_(streamlet.value()))",
             "sum",
@@ -188,12 +164,12 @@ _RECORD = "read it of the record that process() is given"
 _ORIGIN = "read it of record_metadata, which is None in punctuators"
 _OF_TASK = "context.store(builder) gives a processor its store, which has it"
 _ENTRIES = {
-    **_each(_PUT, "set", "add", "insert"),
-    **_each("call delete(key)", "pop", "remove", "clear", "expire"),
-    **_each(_ALL, "items", "keys", "values", "scan"),
+    **each(_PUT, "set", "add", "insert"),
+    **each("call delete(key)", "pop", "remove", "clear", "expire"),
+    **each(_ALL, "items", "keys", "values", "scan"),
     "update": "call put_all(pairs)",
     "setdefault": "call put_if_absent(key, value)",
-    **_each("call get(key), which is None where there is none", "exists", "fetch"),
+    **each("call get(key), which is None where there is none", "exists", "fetch"),
 }
 #: Names that frames of pandas and PySpark have, and Series.
 _FILTER = "call filter(function), or filter() with an expression such as streamlet.col('x') > 0"
@@ -209,22 +185,22 @@ _WINDOWED = "call group_by_key().windowed_by(windows)"
 _ONCE, _MERGED, _WRITTEN = "call deduplicate(within)", "call merge(other)", "call to(topic)"
 _BATCHES, _FLAT = "call map_batches(function)", "call flat_map_values(function)"
 _FRAMES = {
-    **_each(_FILTER, "where", "query", "mask", "isin", "contains", "isnull", "notnull"),
-    **_each(_VALUES, "select", "with_column", "with_columns", "with_column_renamed", "assign"),
-    **_each(_VALUES, "rename", "drop", "fill", "fillna", "astype", "cast", "replace", "transform"),
-    **_each(_FOLD, "agg", "sum", "mean", "avg", "min", "max", "std", "nunique", "value_counts"),
-    **_each(_NO_END, "head", "tail", "first", "last", "take", "limit", "show", "collect", "sample"),
-    **_each(_NO_END, "to_pandas", "iterrows", "itertuples", "to_local_iterator", "to_dict", "plot"),
-    **_each(_KEPT_ORDER, "order_by", "sort", "sort_values", "sort_index", "sort_within_partitions"),
-    **_each(_ONCE, "drop_duplicates", "distinct", "unique", "duplicated"),
-    **_each(_TYPES, "columns", "dtypes", "schema", "shape", "index", "print_schema"),
-    **_each(_STATE, "shift", "diff", "cumsum", "rolling", "lag", "with_state"),
-    **_each(_MERGED, "union", "union_all", "union_by_name", "append", "concat"),
-    **_each(_BATCHES, "foreach_batch", "map_in_pandas", "map_in_arrow"),
-    **_each(_BATCHES, "for_each_batch", "map_partitions", "pipe"),
-    **_each(_FLAT, "explode", "flatten"),
-    **_each(_WRITTEN, "write", "write_stream", "sink", "to_csv", "to_parquet", "output"),
-    **_each(_WINDOWED, "resample", "with_watermark", "window"),
+    **each(_FILTER, "where", "query", "mask", "isin", "contains", "isnull", "notnull"),
+    **each(_VALUES, "select", "with_column", "with_columns", "with_column_renamed", "assign"),
+    **each(_VALUES, "rename", "drop", "fill", "fillna", "astype", "cast", "replace", "transform"),
+    **each(_FOLD, "agg", "sum", "mean", "avg", "min", "max", "std", "nunique", "value_counts"),
+    **each(_NO_END, "head", "tail", "first", "last", "take", "limit", "show", "collect", "sample"),
+    **each(_NO_END, "to_pandas", "iterrows", "itertuples", "to_local_iterator", "to_dict", "plot"),
+    **each(_KEPT_ORDER, "order_by", "sort", "sort_values", "sort_index", "sort_within_partitions"),
+    **each(_ONCE, "drop_duplicates", "distinct", "unique", "duplicated"),
+    **each(_TYPES, "columns", "dtypes", "schema", "shape", "index", "print_schema"),
+    **each(_STATE, "shift", "diff", "cumsum", "rolling", "lag", "with_state"),
+    **each(_MERGED, "union", "union_all", "union_by_name", "append", "concat"),
+    **each(_BATCHES, "foreach_batch", "map_in_pandas", "map_in_arrow"),
+    **each(_BATCHES, "for_each_batch", "map_partitions", "pipe"),
+    **each(_FLAT, "explode", "flatten"),
+    **each(_WRITTEN, "write", "write_stream", "sink", "to_csv", "to_parquet", "output"),
+    **each(_WINDOWED, "resample", "with_watermark", "window"),
     "iloc": "records have no positions; a function gets key and value",
     "loc": "records have no labels; a function gets key and value",
 }
@@ -248,11 +224,11 @@ _NULL, _NOT_NULL = "call is_null()", "call is_not_null()"
 _SIGNS = "write it with its sign, such as streamlet.col('x') == 1 and streamlet.col('x') + 1"
 _LOGIC = "write & for and, | for or, ~ for not"
 _EXPRESSIONS = {
-    **_each(_NULL, "isna", "isnan", "is_none", "is_nan"),
-    **_each(_NOT_NULL, "notna", "notnull", "is_not_none", "is_not"),
-    **_each(_SIGNS, "eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "div", "truediv"),
-    **_each(_LOGIC, "and_", "or_", "not_"),
-    **_each("it needs no name", "alias", "name", "label"),
+    **each(_NULL, "isna", "isnan", "is_none", "is_nan"),
+    **each(_NOT_NULL, "notna", "notnull", "is_not_none", "is_not"),
+    **each(_SIGNS, "eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "div", "truediv"),
+    **each(_LOGIC, "and_", "or_", "not_"),
+    **each("it needs no name", "alias", "name", "label"),
     "between": "compare twice: (low <= streamlet.col('x')) & (streamlet.col('x') <= high)",
     "isin": "join comparisons by |, or give the operator a function such as "
     "lambda key, value: value.x in VALUES",
@@ -260,14 +236,14 @@ _EXPRESSIONS = {
 _PIPE, _READ = "call pipe_input(topic, key, value)", "call read_output(topic)"
 _OF_NAME = "call store(name)"
 _DRIVER = {
-    **_each(_PIPE, "create_input_topic", "pipe_record", "send", "produce", "write", "process"),
-    **_each(_PIPE, "pipe_key_value_list", "pipe_value_list", "pipe_record_list", "put", "input"),
-    **_each(_READ, "create_output_topic", "read_record", "read_key_value", "read_value", "read"),
-    **_each(_READ, "read_records_to_list", "read_key_values_to_list", "read_values_to_list"),
-    **_each(_READ, "read_key_values_to_map", "get_queue_size", "is_empty", "consume", "output"),
-    **_each(_OF_NAME, "get_state_store", "get_key_value_store", "get_window_store"),
-    **_each(_OF_NAME, "get_timestamped_key_value_store", "get_versioned_key_value_store"),
-    **_each(_OF_NAME, "get_timestamped_window_store", "get_session_store", "stores"),
+    **each(_PIPE, "create_input_topic", "pipe_record", "send", "produce", "write", "process"),
+    **each(_PIPE, "pipe_key_value_list", "pipe_value_list", "pipe_record_list", "put", "input"),
+    **each(_READ, "create_output_topic", "read_record", "read_key_value", "read_value", "read"),
+    **each(_READ, "read_records_to_list", "read_key_values_to_list", "read_values_to_list"),
+    **each(_READ, "read_key_values_to_map", "get_queue_size", "is_empty", "consume", "output"),
+    **each(_OF_NAME, "get_state_store", "get_key_value_store", "get_window_store"),
+    **each(_OF_NAME, "get_timestamped_key_value_store", "get_versioned_key_value_store"),
+    **each(_OF_NAME, "get_timestamped_window_store", "get_session_store", "stores"),
     "advance_wall_clock_time": "its name is advance_wall_clock",
     "advance_time": "call advance_record_time(by), advance_stream_time(by) or "
     "advance_wall_clock(by)",
@@ -276,9 +252,21 @@ _DRIVER = {
 }
 _GIVEN = "topics are given to Consumer(topics, group_id)"
 _CONSUMER = {
-    **_each(_GIVEN, "subscribe", "unsubscribe", "subscription", "assign"),
-    **_each("call poll(), which returns a list of records", "consume", "read", "get", "messages"),
-    **_each("call position(partition), which is where it reads on", "committed", "offsets"),
+    **each(_GIVEN, "subscribe", "unsubscribe", "subscription", "assign"),
+    **each("call poll(), which returns a list of records", "consume", "read", "get", "messages"),
+    **each("call position(partition), which is where it reads on", "committed", "offsets"),
+}
+_RECORDS_OF_CONSUMERS = {
+    **each("poll() raises what fails, and gives records only", "error", "err"),
+    **each("its time is timestamp, in ms since the epoch", "timestamp_type", "datetime", "time"),
+    **each("call len() of key or value, which are bytes", "len", "size", "serialized_value_size"),
+    "serialized_key_size": "call len() of key, which is bytes",
+    **each("decode the bytes of value: json.loads(record.value)", "json", "decode", "deserialize"),
+}
+_BOUNDS = {
+    **each("the bounds of the window are start and end, in ms", "window", "windows"),
+    **each("read start, in ms since the epoch", "window_start", "start_time", "begin", "start_ms"),
+    **each("read end, in ms since the epoch", "window_end", "end_time", "until", "end_ms"),
 }
 _FOR_GROUPS: Mapping[str, Mapping[str, str]] = {
     one: {name: said for name, said in _FRAMES.items() if said == _FOLD}
@@ -290,7 +278,7 @@ HABITS: Mapping[str, Mapping[str, str]] = {
     **_FOR_GROUPS,
     "KTable": {
         **{name: _of_tables(said) for name, said in _FRAMES.items()},
-        **_each(_ROWS_FIRST, "count", "reduce", "aggregate", "cogroup", "agg", "sum", "mean"),
+        **each(_ROWS_FIRST, "count", "reduce", "aggregate", "cogroup", "agg", "sum", "mean"),
     },
     "KStream": {
         **_FRAMES,
@@ -298,47 +286,49 @@ HABITS: Mapping[str, Mapping[str, str]] = {
     },
     "KeyValueStore": _ENTRIES,
     "TimestampedStore": _ENTRIES,
-    "VersionedKeyValueStore": _each(_PUT_AT, "set", "add", "insert", "update", "put_all"),
+    "VersionedKeyValueStore": each(_PUT_AT, "set", "add", "insert", "update", "put_all"),
     "Expression": _EXPRESSIONS,
     "TopologyTestDriver": _DRIVER,
     "Consumer": _CONSUMER,
+    "ConsumerRecord": _RECORDS_OF_CONSUMERS,
+    "Windowed": _BOUNDS,
     "Record": {
-        **_each("read it of context.record_metadata", "topic", "partition", "offset", "metadata"),
-        **_each("it never changes: call with_value(value)", "set_value", "set", "replace"),
-        **_each("call header(name)", "get_header"),
+        **each("read it of context.record_metadata", "topic", "partition", "offset", "metadata"),
+        **each("it never changes: call with_value(value)", "set_value", "set", "replace"),
+        **each("call header(name)", "get_header"),
     },
     "Processor": {
         **{name: f"call self.context.{name}()" for name in _CONTEXT_CALLS},
-        **_each("read it of self.context", "stream_time", "record_metadata", "task_id"),
-        **_each(_RECORD, "headers", "timestamp"),
+        **each("read it of self.context", "stream_time", "record_metadata", "task_id"),
+        **each(_RECORD, "headers", "timestamp"),
     },
     "Serde": {
-        **_each("call encode(value)", "serialize", "serializer", "dumps", "to_bytes"),
-        **_each("call decode(raw)", "deserialize", "deserializer", "loads", "from_bytes"),
+        **each("call encode(value)", "serialize", "serializer", "dumps", "to_bytes"),
+        **each("call decode(raw)", "deserialize", "deserializer", "loads", "from_bytes"),
     },
     "RecordContext": {
-        **_each("the function gets it as an argument", "key", "value"),
-        **_each("only processors have stores: call process()", "store", "forward", "schedule"),
+        **each("the function gets it as an argument", "key", "value"),
+        **each("only processors have stores: call process()", "store", "forward", "schedule"),
     },
     "RecordBatch": {
-        **_each("call to_pandas()", "iterrows", "columns", "shape", "head", "df", "to_dict"),
-        **_each("call zip(batch.keys, batch.values)", "items", "records", "rows"),
+        **each("call to_pandas()", "iterrows", "columns", "shape", "head", "df", "to_dict"),
+        **each("call zip(batch.keys, batch.values)", "items", "records", "rows"),
     },
     "Position": {
-        **_each("call merged(other)", "merge", "update"),
-        **_each("read the dict offsets", "topics", "get", "items", "keys", "values"),
+        **each("call merged(other)", "merge", "update"),
+        **each("read the dict offsets", "topics", "get", "items", "keys", "values"),
     },
-    "WindowsView": _each("call all(), which gives pairs of window and value", "items", "values"),
-    "StoreBuilder": _each(_OF_TASK, "get", "put", "delete", "all", "range", "fetch", "put_all"),
+    "WindowsView": each("call all(), which gives pairs of window and value", "items", "values"),
+    "StoreBuilder": each(_OF_TASK, "get", "put", "delete", "all", "range", "fetch", "put_all"),
     "State": {
-        **_each("it is a dict: state[name] = value", "set", "put"),
+        **each("it is a dict: state[name] = value", "set", "put"),
         "exists": "it is a dict: name in state",
-        **_each("it is a dict: del state[name]", "delete", "remove"),
+        **each("it is a dict: del state[name]", "delete", "remove"),
     },
     "ProcessorContext": {
-        **_each(_RECORD, "headers", "timestamp", "key", "value"),
-        **_each(_ORIGIN, "topic", "partition", "offset", "metadata"),
-        **_each("call store(name)", "get_state_store", "get_store", "state_store", "stores"),
+        **each(_RECORD, "headers", "timestamp", "key", "value"),
+        **each(_ORIGIN, "topic", "partition", "offset", "metadata"),
+        **each("call store(name)", "get_state_store", "get_store", "state_store", "stores"),
         "current_stream_time_ms": "read stream_time",
         "current_system_time_ms": "read wall_clock_time",
     },
@@ -360,6 +350,7 @@ NO_PARTS: Mapping[str, str] = {
     "StoreView": "call its methods, such as get() or fetch(), put() and all()",
     "RecordBatch": "its columns are lists: keys, values, timestamps and headers",
     "Expression": _EXPRESSED,
+    "Record": "its parts are key, value, timestamp and headers",
 }
 _COUNTED = "call approximate_num_entries(), which reads all entries"
 #: Class -> what to do instead of ``len()``.

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
+from streamlet.absent import explains_misuse
 from streamlet.errors import PartitionsLostError
 from streamlet.kafka.ports import Headers, PartitionBatch, RecordSource
 from streamlet.types import TopicPartition
 
 
+@explains_misuse
 class ConsumerRecord(NamedTuple):
     """One record; ``timestamp`` is ms since the epoch, ``headers`` are pairs in order."""
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
 
-from streamlet.absent import explained_in_errors, explains_misuse
+from streamlet.absent import explains_misuse
 from streamlet.arguments import call_problem, types_checked_inside
 from streamlet.config.values import duration
 from streamlet.errors import (
@@ -62,7 +62,7 @@ _ASKED = "context", "record", "error"
 _EXPECTED = '"fail", "skip", ("dead_letter", topic) or streamlet.Retry(...)'
 
 
-@explained_in_errors
+@explains_misuse
 @attrs.frozen
 class ErrorContext:
     """The place and time of a failure, as Kafka Streams' ``ErrorHandlerContext``.
@@ -92,7 +92,7 @@ class ErrorContext:
     attempt: int
 
 
-@explained_in_errors
+@explains_misuse
 @attrs.frozen
 class FailedRecord:
     """The record that failed, as it was at that stage.

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from streamlet.absent import explained_in_errors
+from streamlet.absent import explains_misuse
 from streamlet.arguments import told_by_form, types_checked_inside
 from streamlet.config.values import duration
 from streamlet.errors import SerdeError
@@ -28,7 +28,7 @@ _LONG = struct.Struct(">q")
 _LONGS = struct.Struct(">qq")
 
 
-@explained_in_errors
+@explains_misuse
 class Windowed(NamedTuple, Generic[K]):
     """A key in a window; times in ms since the epoch.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from streamlet.absent import explained_in_errors
+from streamlet.absent import explains_misuse
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build_rows
 from streamlet.state.headed_parts import HeadedPart, read_block, with_block, written_block
@@ -36,7 +36,7 @@ _NONE = -1
 _HEADED = -3
 
 
-@explained_in_errors
+@explains_misuse
 class VersionedRecord(NamedTuple, Generic[V]):
     """A value that a versioned store had at a time.
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from streamlet.absent import explained_in_errors, explains_misuse
+from streamlet.absent import explains_misuse
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.processors.record import checked_time
 from streamlet.errors import StreamletError, WrongTypeError
@@ -24,7 +24,7 @@ def _ended() -> dict[str, Any]:
     )
 
 
-@explained_in_errors
+@explains_misuse
 @attrs.frozen
 class Timer(Generic[K]):
     """A timer that is due: its key, its name and its time, ms since the epoch."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, Never, TypeVar, get_origin, overload
 
-from streamlet.absent import explained_in_errors, explains_misuse
+from streamlet.absent import explains_misuse
 from streamlet.arguments import rare_calls_told_by_form, refuse_more
 from streamlet.dsl.operators.pairs import pair
 from streamlet.dsl.processors.record import checked_time
@@ -32,7 +32,7 @@ NO_DEFAULT = "it has no default, and gives None for a key that has no value"
 NO_TIMES = "a store of streamlet.timestamped_store() keeps times"
 
 
-@explained_in_errors
+@explains_misuse
 class ValueAndTimestamp(NamedTuple, Generic[V]):
     """A value with its timestamp, ms since the epoch."""
 

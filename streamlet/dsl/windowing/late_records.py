@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from streamlet.absent import explained_in_errors
+from streamlet.absent import explains_misuse
 from streamlet.arguments import check_callable
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.builder import Builder
@@ -28,7 +28,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@explained_in_errors
+@explains_misuse
 @attrs.frozen
 class LateRecord(Generic[K, V]):
     """A record that came for a window that was closed.

@@ -12,6 +12,7 @@ import pytest
 import streamlet as sl
 from streamlet.absent import is_explained
 from streamlet.absent_names import HABITS
+from streamlet.consumer import ConsumerRecord
 from streamlet.errors import ProcessingError, WrongTypeError
 from streamlet.hosting.run import OutputValue
 from streamlet.lazy_names import public_names
@@ -54,6 +55,12 @@ def more_objects() -> dict[str, Any]:
         "RepeatFilter": sl.RepeatFilter(),
         "Debezium": sl.debezium(key=str, value=dict),
         "ProcessorWrapper": sl.ProcessorWrapper(),
+        "ConsumerRecord": ConsumerRecord("in", 0, 0, b"a", b"1", 0),
+        "Windowed": sl.Windowed("a", 0, 60_000),
+        "ValueAndTimestamp": sl.ValueAndTimestamp(1, 0),
+        "VersionedRecord": sl.VersionedRecord(1, 0),
+        "LateRecord": sl.LateRecord("a", 1, 0, (), "in", 0, 0, sl.Windowed("a", 0, 1), 9),
+        "Timer": sl.Timer("a", "end", 0),
     }
 
 
@@ -105,11 +112,34 @@ def test_each_name_of_a_neighbour_is_answered_by_each_object() -> None:
         ("Position", "merge", "call merged(other)"),
         ("RecordBatch", "iterrows", "call to_pandas()"),
         ("Topology", "nonsense", "it has application, "),
+        ("ConsumerRecord", "error", "poll() raises what fails"),
+        ("ConsumerRecord", "nonsense", "it has headers, key, offset, partition, timestamp, topic"),
+        ("Windowed", "window", "the bounds of the window are start and end"),
     ],
 )
 def test_what_is_said_of_names(kind: str, name: str, said: str) -> None:
     with pytest.raises(AttributeError, match=re.escape(f"{kind} has no {name}: {said}")):
         getattr(more_objects()[kind], name)
+
+
+@pytest.mark.parametrize(
+    "use", [lambda one: one["key"], list, len, lambda one: one + 1, lambda one: 1 + one]
+)
+def test_a_record_says_its_parts_wherever_it_is(use: Callable[[Any], object]) -> None:
+    record = sl.Record("a", 1, 0)
+    with pytest.raises(WrongTypeError, match=r"^Record has no .*: its parts are key, value, time"):
+        use(record)
+    assert record, "an if does not call them"
+
+
+def test_what_users_call_their_classes_is_no_name_of_ours() -> None:
+    class KeyValueStore(sl.Processor[str, int, str, int]):
+        pass
+
+    with pytest.raises(AttributeError, match=r"^Processor has no forward: call self.context"):
+        KeyValueStore().forward  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"^'KeyValueStore' object has no attribute 'items'$"):
+        KeyValueStore().items  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.mark.parametrize("name", [*HABITS["TopologyTestDriver"], "nonsense"])
@@ -165,7 +195,7 @@ HAVE = {"Expression": ("+", "~"), "RecordBatch": ("len()",), "Settings": ("items
 )
 def test_signs_of_python_are_told_of(sign: str, use: Callable[[Any], object]) -> None:
     for kind, one in more_objects().items():
-        if sign in HAVE.get(kind, ()):
+        if sign in HAVE.get(kind, ()) or isinstance(one, tuple):
             continue
         with pytest.raises(WrongTypeError, match=rf"^{kind} has no {re.escape(sign)}: \w.{{12}}"):
             use(one)
