@@ -13,12 +13,17 @@ import threading
 import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from contextvars import ContextVar, Token
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Self
 
 #: What reading from a connection ends with that was cut.
 _ENDS = (OSError, http.client.HTTPException, ValueError)
+
+
+#: The block that the calls of this thread are in.
+_ENTERED: ContextVar[AnswerTime] = ContextVar("_ENTERED")
 
 
 class AnswerTime:
@@ -33,6 +38,7 @@ class AnswerTime:
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
         self._over = threading.Event()
+        self._before: Token[AnswerTime]
         #: Duplicates: a connection lets go of its own when it wraps or closes it.
         self._sockets: list[socket.socket] = []
         self._lock = threading.Lock()
@@ -53,13 +59,6 @@ class AnswerTime:
         made.noted = self.note
         return made
 
-    def opener(
-        self, context: ssl.SSLContext, *handlers: urllib.request.BaseHandler
-    ) -> urllib.request.OpenerDirector:
-        """An opener of URLs by such connections."""
-        own = _PlainHandler(self), _SecuredHandler(self, context)
-        return urllib.request.build_opener(*own, *handlers)
-
     def note(self, opened: socket.socket) -> None:
         """Cut this one too."""
         with self._lock:
@@ -75,6 +74,7 @@ class AnswerTime:
                     one.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Self:
+        self._before = _ENTERED.set(self)
         self._timer.start()
         return self
 
@@ -85,6 +85,7 @@ class AnswerTime:
         trace: TracebackType | None,
     ) -> None:
         self._timer.cancel()
+        _ENTERED.reset(self._before)
         with self._lock:
             for one in self._sockets:
                 one.close()
@@ -109,20 +110,33 @@ class _Secured(http.client.HTTPSConnection, _Plain):
 
 
 class _PlainHandler(urllib.request.HTTPHandler):
-    def __init__(self, time: AnswerTime) -> None:
-        super().__init__()
-        self._time = time
-
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         """Open a URL."""
-        return self.do_open(self._time.plain, req)
+        return self.do_open(_ENTERED.get().plain, req)
 
 
 class _SecuredHandler(urllib.request.HTTPSHandler):
-    def __init__(self, time: AnswerTime, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext) -> None:
         super().__init__(context=context)
-        self._time, self._own = time, context
+        self._own = context
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         """Open a URL."""
-        return self.do_open(partial(self._time.secured, context=self._own), req)
+        return self.do_open(partial(_ENTERED.get().secured, context=self._own), req)
+
+
+def opener(
+    context: ssl.SSLContext, *handlers: urllib.request.BaseHandler
+) -> urllib.request.OpenerDirector:
+    """An opener of URLs, each by a connection of the ``AnswerTime`` around the call."""
+    return urllib.request.build_opener(_PlainHandler(), _SecuredHandler(context), *handlers)
+
+
+@lru_cache(maxsize=16)
+def kept_opener(context: ssl.SSLContext | None) -> urllib.request.OpenerDirector:
+    """An opener as by ``opener``, made once for each context: that takes as long as an answer.
+
+    Args:
+        context: of TLS; None: one with the machine's authorities.
+    """
+    return opener(context or ssl.create_default_context())

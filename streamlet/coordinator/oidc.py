@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.answer_time import AnswerTime
+from streamlet.answer_time import AnswerTime, opener
 from streamlet.bounded import parsed
 from streamlet.errors import ConfigError
 from streamlet.tls_files import endpoint_context
@@ -77,8 +77,8 @@ def ask_endpoint(config: Mapping[str, str], now_ms: int) -> Token:
     )
     try:
         context = endpoint_context(config)
-        with AnswerTime(_TIMEOUT_S) as time:
-            read = _read(time.opener(context, _NoRedirection()), request, url)
+        with AnswerTime(_TIMEOUT_S):
+            read = _read(opener(context, _NoRedirection()), request, url)
     except ConfigError as error:
         raise TokenError(str(error), final=True) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -87,11 +87,9 @@ def ask_endpoint(config: Mapping[str, str], now_ms: int) -> Token:
     return _token(url, read, extensions_of(config), now_ms)
 
 
-def _read(
-    opener: urllib.request.OpenerDirector, request: urllib.request.Request, url: str
-) -> bytes:
+def _read(opens: urllib.request.OpenerDirector, request: urllib.request.Request, url: str) -> bytes:
     try:
-        with opener.open(request) as answer:
+        with opens.open(request) as answer:
             read: bytes = answer.read(_MOST_BYTES)
             return read
     except urllib.error.HTTPError as error:

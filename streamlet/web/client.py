@@ -16,6 +16,7 @@ import attrs
 import msgspec
 
 from streamlet.absent import explains_misuse
+from streamlet.answer_time import AnswerTime, kept_opener
 from streamlet.arguments import types_checked_inside
 from streamlet.bounded import whole
 from streamlet.clock import Clock, SystemClock
@@ -211,13 +212,13 @@ class StoreClient:
         request = urllib.request.Request(f"{self.url.rstrip('/')}{target}", headers=headers)
         if allowed is not None:
             request.add_unredirected_header("Authorization", allowed)
-        try:
-            answer = urllib.request.urlopen(request, timeout=wait_s, context=self.context)
-        except urllib.error.HTTPError as error:
-            answer = error
-        with answer:
-            body: bytes = answer.read(_MOST_BYTES)
-            return answer.status, body, answer.headers.get(ANSWER_PROOF, "")
+        with AnswerTime(wait_s):
+            try:
+                answer = kept_opener(self.context).open(request)
+            except urllib.error.HTTPError as error:
+                answer = error
+            with answer:
+                return answer.status, answer.read(_MOST_BYTES), answer.headers.get(ANSWER_PROOF, "")
 
     def _check(self, status: int, is_right: bool) -> None:
         """Refuse the answer of a server that does not show that it has the token."""

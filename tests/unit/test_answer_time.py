@@ -10,8 +10,10 @@ from contextlib import closing, contextmanager, suppress
 
 import pytest
 
-from streamlet.answer_time import AnswerTime
+from streamlet.answer_time import AnswerTime, opener
 from streamlet.coordinator.oidc import TokenError, ask_endpoint
+from streamlet.state.query_errors import StateStoreMigratedError
+from streamlet.web.client import StoreClient
 
 #: What a server sends at once, and then byte by byte.
 HEADERS = b"HTTP/1.1 200 OK\r\n", b"X: " + b"y" * 400 + b"\r\nContent-Length: 0\r\n\r\n"
@@ -50,16 +52,15 @@ def dripping(first: bytes, rest: bytes) -> Iterator[int]:
             thread.join()
 
 
-def opened(time: AnswerTime, port: int) -> None:
+def opened(_: AnswerTime, port: int) -> None:
     """Ask as the token endpoint is asked."""
-    opener = time.opener(ssl.create_default_context())
-    with opener.open(f"http://127.0.0.1:{port}/") as answer:
+    with opener(ssl.create_default_context()).open(f"http://127.0.0.1:{port}/") as answer:
         answer.read()
 
 
-def opened_with_tls(time: AnswerTime, port: int) -> None:
+def opened_with_tls(_: AnswerTime, port: int) -> None:
     """The same with TLS."""
-    time.opener(ssl.create_default_context()).open(f"https://127.0.0.1:{port}/")
+    opener(ssl.create_default_context()).open(f"https://127.0.0.1:{port}/")
 
 
 def connected(time: AnswerTime, port: int) -> None:
@@ -109,3 +110,16 @@ def test_a_token_endpoint_takes_no_longer(
             ask_endpoint({**login, "sasl.oauthbearer.token.endpoint.url": url}, 0)
     cut = "no whole answer in 0.2 s" if answer is CLOSES else "answers 400 No"
     assert cut in str(refused.value)
+
+
+@pytest.mark.parametrize("answer", [HEADERS, CLOSES, KEEPS, REFUSES])
+def test_a_client_of_stores_takes_no_longer(
+    answer: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamlet.web.client._MARGIN_S", LIMIT_S)
+    with dripping(*answer) as port:
+        client = StoreClient(f"http://127.0.0.1:{port}")
+        with pytest.raises(
+            StateStoreMigratedError, match=r"no whole answer in 0\.\d+ s; ask again"
+        ):
+            client.get("/stores", {"timeout": "0"})
