@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pathlib import PurePath
 from types import ModuleType
 from typing import Any
 
@@ -27,8 +28,11 @@ def named_object(reference: str, kind: type[Any], example: str, *, classes: bool
     if not isinstance(reference, str):
         raise LookupError(f"{shown(reference)}: expected a text, for example {example}")
     module_name, colon, path = reference.partition(":")
-    if not colon or not module_name or not path:
-        raise LookupError(f"{shown(reference)}: expected module:attribute, for example {example}")
+    if not colon or not module_name or not path or _is_file(module_name):
+        meant = _of_file(module_name, path or example.partition(":")[2])
+        raise LookupError(
+            f"{shown(reference)}: expected module:attribute, for example {meant or example}"
+        )
     module = _module(module_name)
     found: Any = module
     for part in path.split("."):
@@ -44,6 +48,21 @@ def named_object(reference: str, kind: type[Any], example: str, *, classes: bool
             f"{others}"
         )
     return found
+
+
+def _is_file(module_name: str) -> bool:
+    return module_name.endswith(".py") or "/" in module_name or "\\" in module_name
+
+
+def _of_file(module_name: str, attribute: str) -> str:
+    """The name of an object in a file that stands where a module does; empty where none does."""
+    if not _is_file(module_name):
+        return ""
+    parts = PurePath(module_name.replace("\\", "/").removesuffix(".py")).parts
+    if parts and all(part.isidentifier() for part in parts):
+        return f"{'.'.join(parts)}:{attribute}"
+    last = parts[-1] if parts and parts[-1].isidentifier() else ""
+    return f"{last}:{attribute}, in the folder of that file" if last else ""
 
 
 def _is_one(value: object, kind: type[Any], classes: bool) -> bool:

@@ -1488,8 +1488,16 @@ class KStream(Generic[K, V]):
                 raise TopologyError(f"{call}: the grace of two streams is in within=")
             streams = self, other
             return KStream(*joined_streams(kind, streams, joiner, within, value, store, name))
+        if not isinstance(other, KTable):
+            raise TopologyError(
+                f"{call}: a stream joins with a stream or a table, as of App.stream(topic) or "
+                f"App.table(topic), not with {shown(other)}"
+            )
+        if kind == "outer":
+            raise TopologyError(
+                f"{call} is of two streams or of two tables: left_join() keeps the records that "
+                "have no row, and to_table().outer_join(table) makes a table of both"
+            )
         if within is not None:
             raise TopologyError(f"{call}: within= is for joins of two streams")
-        if not isinstance(other, KTable):
-            raise TopologyError(f"{call}: a stream joins with a table, not {type(other).__name__}")
         return KStream(*joined(call, self, other, joiner, value, name, grace, store))

@@ -69,9 +69,7 @@ def serde(of: Any) -> Serde[Any]:
     if of is Any or of is object:
         raise SerdeError(f"no serde for {type_name(of)}: use json() for documents of any shape")
     if not isinstance(of, type) and get_origin(of) is None:
-        raise SerdeError(
-            f"no serde for {shown(of)}: expected a type, a Serde or a pair (encode, decode)"
-        )
+        raise SerdeError(f"no serde for {shown(of)}: {_instead(of)}")
     return pydantic_json(of) if is_pydantic(of) else json(of)
 
 
@@ -113,6 +111,18 @@ def _plain(of: Any) -> Serde[Any]:
         format=inner.format,
     )
     return attrs.evolve(found, as_kept=inner.as_kept)
+
+
+def _instead(of: Any) -> str:
+    """The type that is meant by something that is none."""
+    if inspect.isfunction(of) and of.__module__.startswith("streamlet."):
+        return f"call it, as {of.__name__}(...), which gives the Serde"
+    if isinstance(of, str | bytes | int | float | list | set | dict):
+        return (
+            f"expected a type, such as {type(of).__name__}, a Serde or a pair (encode, decode), "
+            "not a value"
+        )
+    return "expected a type, a Serde or a pair (encode, decode)"
 
 
 def _pair(of: tuple[Any, ...]) -> Serde[Any]:

@@ -6,6 +6,7 @@ format: those are in ``basic``, ``json_serde`` and ``avro``; ``resolve`` finds t
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
 from inspect import unwrap
 from types import NoneType
@@ -16,13 +17,12 @@ import attrs
 from streamlet.absent import explained_in_errors
 from streamlet.columnwise import all_of
 from streamlet.errors import RegistryError, SerdeError
+from streamlet.serdes.frames import frame_hint
 from streamlet.user_code import plain_hint, shown, text_of
 
 T = TypeVar("T")
 
 _SHOWN_BYTES = 48
-#: What a schema registry's serializers put in front: a 0 and an id, from 1 on.
-_FRAME_BYTES, _MOST_LIKELY_ID = 5, 1 << 24
 #: The format of what two functions of a user write.
 CUSTOM = "custom"
 #: Errors that say nothing of the entry: Ctrl-C, wherever it arrives, and a registry that is away.
@@ -270,26 +270,15 @@ def decode_error(name: str, raw: Any, why: object) -> SerdeError:
         return SerdeError(f"{name}: expected bytes, got {type(raw).__name__}")
     shown = repr(raw[:_SHOWN_BYTES])
     rest = f"… ({len(raw)} bytes)" if len(raw) > _SHOWN_BYTES else ""
-    return SerdeError(f"{name}: cannot decode {shown}{rest}: {_reason(why)}{_framed(name, raw)}")
-
-
-def _framed(name: str, raw: bytes) -> str:
-    """A hint where bytes begin as those of a schema registry's serializers."""
-    if raw[:1] != b"\0" or len(raw) <= _FRAME_BYTES or name.startswith("registry("):
-        return ""
-    number = int.from_bytes(raw[1:_FRAME_BYTES], "big")
-    if not 0 < number < _MOST_LIKELY_ID:
-        return ""
-    return (
-        f"; it begins as records of a schema registry do (schema id {number}): read those with "
-        "sl.registry.avro, sl.registry.json or sl.registry.protobuf"
-    )
+    return SerdeError(f"{name}: cannot decode {shown}{rest}: {_reason(why)}{frame_hint(name, raw)}")
 
 
 def encode_error(name: str, value: object, why: object) -> SerdeError:
     """The error for a value of the right type that has no bytes."""
     reason = _reason(why)
     hint = "; call its .item()" if "objects of type numpy." in reason else ""
+    if isinstance(why, struct.error) and isinstance(value, int):
+        hint = "; json() writes whole numbers of any size"
     return SerdeError(f"{name}: cannot encode {shown(value)}: {reason}{hint}")
 
 
@@ -311,6 +300,8 @@ def named(what: str, error: BaseException | None) -> BaseException | None:
 def _reason(why: object) -> str:
     if isinstance(why, BaseException):
         text = text_of(why)
+        if isinstance(why, struct.error):  # whose class is called error
+            return text
         return f"{type(why).__name__}: {text}" if text else type(why).__name__
     return str(why)
 

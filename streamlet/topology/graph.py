@@ -39,7 +39,7 @@ from streamlet.user_code import shown
 
 
 @explains_misuse
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Topology:
     """Everything an application does, cut into the parts that tasks are made of.
 
@@ -52,6 +52,11 @@ class Topology:
     global_tables: tuple[GlobalTableSpec, ...] = ()
     optimizations: tuple[Optimization, ...] = ()
     foreign_joins: tuple[ForeignJoin, ...] = ()
+
+    def __repr__(self) -> str:
+        parts = len(self.subtopologies)
+        named = f"{self.application!r}, {parts} {'part' if parts == 1 else 'parts'}"
+        return f"<Topology of {named}: App.describe() shows them>"
 
     def subtopology(self, number: int) -> Subtopology:
         """The subtopology with this number."""
@@ -181,7 +186,7 @@ class Graph:
     def add_source(self, node: SourceNode) -> None:
         """Add a node that reads topics no other node reads."""
         for topic in node.topics:
-            check_topic_name(topic, "a topic that is read")
+            check_topic_name(topic, "a topic that is read", read=True)
         self._enter(node)
         for topic in node.topics:
             if topic in self._readers:

@@ -51,12 +51,17 @@ def check_node_name(name: str) -> None:
     check_topic_name(name, "name=")
 
 
-def check_topic_name(topic: str, what: str) -> None:
+#: For a text that may be a regular expression.
+_PATTERN = "; stream(re.compile(...)) reads the topics whose names match a pattern"
+
+
+def check_topic_name(topic: str, what: str, *, read: bool = False) -> None:
     """Refuse a name that Kafka would refuse later, when the topic is created or asked for.
 
     Args:
         topic: name of the topic.
         what: what the name was given for, for the message.
+        read: whether ``stream`` reads it, which takes patterns, too.
 
     Raises:
         TopologyError: it is no name of a topic.
@@ -66,7 +71,7 @@ def check_topic_name(topic: str, what: str) -> None:
     if not _has_topic_characters(topic):
         raise TopologyError(
             f"{what}: expected ASCII letters, digits, dots, dashes, underscores in a topic's name, "
-            f"not {shown(topic)}"
+            f"not {shown(topic)}{_PATTERN if read else ''}"
         )
     if len(topic) > _TOPIC_CHARACTERS:
         raise TopologyError(

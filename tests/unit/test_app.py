@@ -46,6 +46,11 @@ def test_an_application_is_found_in_a_module_of_the_current_folder(module: str) 
     ("reference", "message"),
     [
         ("flights", "expected module:attribute"),
+        ("flights.py", "expected module:attribute, for example flights:app$"),
+        ("./flights.py:main", "expected module:attribute, for example flights:main$"),
+        ("src/flights.py:app", "for example src.flights:app$"),
+        ("/srv/my-jobs/flights.py:app", "for example flights:app, in the folder of that file$"),
+        ("my-jobs.py", "expected module:attribute, for example flights:app$"),
         (5, "5: expected a text, for example"),
         ("app_of_test:", "expected module:attribute"),
         ("nowhere_of_test:app", "there is no module 'nowhere_of_test' in"),

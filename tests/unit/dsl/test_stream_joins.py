@@ -78,8 +78,10 @@ def test_a_join_of_streams_needs_windows_and_a_join_with_a_table_takes_none() ->
         left.join(right, pair)  # type: ignore[call-overload]
     with pytest.raises(TopologyError, match="within= is for joins of two streams"):
         left.join(table, pair, within=WITHIN)  # type: ignore[call-overload]
-    with pytest.raises(TopologyError, match="within= is for joins of two streams"):
+    with pytest.raises(TopologyError, match=r"is of two streams or of two tables: left_join\(\)"):
         left.outer_join(table, pair, within=WITHIN)  # type: ignore[call-overload]
+    with pytest.raises(TopologyError, match=r"join\(\): .* as of App.stream\(topic\) .* with 'in'"):
+        left.join("in", pair, within=WITHIN)  # type: ignore[call-overload]
 
 
 def test_streams_that_cannot_meet_are_refused() -> None:

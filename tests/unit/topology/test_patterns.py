@@ -129,3 +129,17 @@ def test_a_driver_is_told_which_topics_match() -> None:
         assert driver.store("n", partition=0).get("a") == 2
         with pytest.raises(NotFoundError, match=r"partitions=\{'orders-asia': 1\}"):
             driver.pipe_input("orders-asia", "a", "x")
+
+
+def test_a_regular_expression_that_is_text_is_told_how_patterns_are_read() -> None:
+    with pytest.raises(
+        TopologyError, match=r"not 'orders-\.\*'; stream\(re\.compile\(\.\.\.\)\) r"
+    ):
+        sl.App("a").stream("orders-.*", key=str, value=str)
+
+
+def test_a_topology_is_short_as_text_and_names_what_shows_it() -> None:
+    app = sl.App("counts")
+    app.stream("in", key=str, value=str).group_by(lambda _, value: value).count()
+    said = "<Topology of 'counts', 2 parts: App.describe() shows them>"
+    assert repr(app.topology()) == said
