@@ -143,7 +143,8 @@ def test_others_are_taken_and_copied_as_their_bytes(value: Any) -> None:
     for form in (one, one.as_value):
         raw = form.encode(value)
         assert form.encode_column([value, None]) == [raw, None]
-        assert form.encode(form.copy(value)) == raw == form.encode(form.decode(raw))
+        # As keys, whose sets are in order: those of values come as the set is gone through.
+        assert one.encode(form.copy(value)) == one.encode(value) == one.encode(form.decode(raw))
 
 
 def test_an_aggregate_that_cannot_be_read_back_is_skipped_and_leaves_its_row() -> None:
