@@ -46,7 +46,7 @@ _Id: TypeAlias = tuple[int, int, int]
 
 
 @attrs.define(eq=False)
-class _Flight:
+class _InFlight:
     sender: SimMember
     send: Send
     answer: Future[Answer]
@@ -70,7 +70,7 @@ class Network:
         self._faults = random.Random(f"faults of {seed}")
         self._steps = random.Random(f"steps of {seed}")
         self._patience = random.Random(f"patience of {seed}")
-        self._flights: dict[RequestId, _Flight] = {}
+        self._in_flight: dict[RequestId, _InFlight] = {}
         self._last_there: dict[tuple[int, Connection], int] = {}
         self._last_back: dict[tuple[int, Connection], int] = {}
         self._losses: list[tuple[Lose, set[str]]] = []
@@ -169,21 +169,21 @@ class Network:
         lost = named is not None or self._dice.random() < self._spec.loss
         self.watch(sender, send.request, lost)
         if lost:
-            self._lose(_Flight(sender, send, answer), named)
+            self._lose(_InFlight(sender, send, answer), named)
             return
         # Without an id a static join cannot be distinguished from its own double: the second fences
         # it.
         nameless = isinstance(send.request, JoinGroup) and not send.request.member_id
         doubled = not nameless and self._dice.random() < self._spec.duplicate
-        self._depart(_Flight(sender, send, answer))
+        self._depart(_InFlight(sender, send, answer))
         if doubled:  # at the heels of the first, as on one connection nothing comes between
-            self._depart(_Flight(sender, send, answer), copy=1, delay_ms=0)
+            self._depart(_InFlight(sender, send, answer), copy=1, delay_ms=0)
 
     def hang_up(self, sender: SimMember, connection: Connection) -> None:
         """Cut one connection of a member: nothing that waits on it is answered."""
-        for flight in self._flights.values():
-            if flight.sender is sender and flight.send.connection is connection:
-                flight.fail()
+        for in_flight in self._in_flight.values():
+            if in_flight.sender is sender and in_flight.send.connection is connection:
+                in_flight.fail()
 
     def _named(self, sender: SimMember, request: Request) -> Lose | None:
         """The loss that a scenario asks for of this request."""
@@ -194,8 +194,8 @@ class Network:
                 found = lose if self._sent[index][kind] == lose.nth else found
         return found
 
-    def _lose(self, flight: _Flight, named: Lose | None) -> None:
-        sender, send = flight.sender, flight.send
+    def _lose(self, in_flight: _InFlight, named: Lose | None) -> None:
+        sender, send = in_flight.sender, in_flight.send
         self._world.disturbed_ms = self._world.now_ms + LATE_MS
         fates = (
             ["never", "answer", "late"]
@@ -204,76 +204,76 @@ class Network:
         )
         fate = self._dice.choice(fates) if named is None else "answer" if named.answer else "never"
         if fate == "answer":
-            self._depart(attrs.evolve(flight, answer_lost=True))
+            self._depart(attrs.evolve(in_flight, answer_lost=True))
             return
         if fate == "late":
-            late = attrs.evolve(flight, answer_lost=True, failed=True, counted=False)
+            late = attrs.evolve(in_flight, answer_lost=True, failed=True, counted=False)
             delay_ms = self._dice.randint(0, LATE_MS)
             self._world.later(delay_ms, lambda: self._arrive(late, (sender.uid, send.number, 9)))
-        self.travel(flight.fail)
+        self.travel(in_flight.fail)
 
     def _delay(self) -> int:
         low, high = self._spec.delay_ms
         return self._dice.randint(low, high) if high else 0
 
-    def _depart(self, flight: _Flight, *, copy: int = 0, delay_ms: int | None = None) -> None:
-        flight.counted = isinstance(flight.send.request, JoinGroup | SyncGroup | LeaveGroup)
-        self.traffic += flight.counted
-        key = (flight.sender.uid, flight.send.connection)
+    def _depart(self, in_flight: _InFlight, *, copy: int = 0, delay_ms: int | None = None) -> None:
+        in_flight.counted = isinstance(in_flight.send.request, JoinGroup | SyncGroup | LeaveGroup)
+        self.traffic += in_flight.counted
+        key = (in_flight.sender.uid, in_flight.send.connection)
         delay_ms = self._delay() if delay_ms is None else delay_ms
         at_ms = max(self._world.now_ms + delay_ms, self._last_there.get(key, 0))
         self._last_there[key] = at_ms
-        number = (flight.sender.uid, flight.send.number, copy)
-        self._world.at(at_ms, lambda: self._arrive(flight, number))
+        number = (in_flight.sender.uid, in_flight.send.number, copy)
+        self._world.at(at_ms, lambda: self._arrive(in_flight, number))
 
-    def _arrive(self, flight: _Flight, number: _Id) -> None:
-        self.traffic -= flight.counted
-        if not flight.sender.alive_process:
+    def _arrive(self, in_flight: _InFlight, number: _Id) -> None:
+        self.traffic -= in_flight.counted
+        if not in_flight.sender.alive_process:
             return  # taken out of the group already, and a ghost of it must not come back
-        world, request = self._world, flight.send.request
+        world, request = self._world, in_flight.send.request
         if isinstance(request, JoinGroup):
-            world.reasons.note(flight.sender.name, request.reason)
+            world.reasons.note(in_flight.sender.name, request.reason)
         elif isinstance(request, LeaveGroup):
-            world.reasons.note(flight.sender.name, "left")
-        self._flights[number] = flight
-        answers = world.coordinator.handle(number, request, world.now_ms, flight.sender.name)
+            world.reasons.note(in_flight.sender.name, "left")
+        self._in_flight[number] = in_flight
+        answers = world.coordinator.handle(number, request, world.now_ms, in_flight.sender.name)
         for answered, answer in answers:
             if answered == number and isinstance(request, OffsetCommit):
                 assert isinstance(answer, OffsetCommitAnswer)
-                world.checks.committed(flight.sender, request, answer)
+                world.checks.committed(in_flight.sender, request, answer)
                 world.committed()
         self.deliver(answers)
 
     def deliver(self, answers: Answers) -> None:
         """Carry answers back."""
         for number, answer in answers:
-            flight = self._flights.pop(number, None)
-            if flight is None:
+            in_flight = self._in_flight.pop(number, None)
+            if in_flight is None:
                 continue
             if isinstance(answer, JoinGroupAnswer) and answer.member_id:
-                self._world.name_member(answer.member_id, flight.sender)
-            if flight.answer_lost:
-                if not flight.failed:
-                    self.travel(flight.fail)
+                self._world.name_member(answer.member_id, in_flight.sender)
+            if in_flight.answer_lost:
+                if not in_flight.failed:
+                    self.travel(in_flight.fail)
                 continue
-            self._return(flight, answer)
+            self._return(in_flight, answer)
 
-    def _return(self, flight: _Flight, answer: Answer) -> None:
-        key = (flight.sender.uid, flight.send.connection)
+    def _return(self, in_flight: _InFlight, answer: Answer) -> None:
+        key = (in_flight.sender.uid, in_flight.send.connection)
         at_ms = max(self._world.now_ms + self._delay(), self._last_back.get(key, 0))
         self._last_back[key] = at_ms
-        self.traffic += flight.counted
+        self.traffic += in_flight.counted
 
         def arrive() -> None:
-            self.traffic -= flight.counted
-            if not flight.answer.done():
-                flight.answer.set_result(answer)
+            self.traffic -= in_flight.counted
+            if not in_flight.answer.done():
+                in_flight.answer.set_result(answer)
 
         self._world.at(at_ms, arrive)
 
     def cut(self) -> None:
         """All connections break: whatever waits for an answer fails."""
-        flights, self._flights = self._flights, {}
-        for flight in flights.values():
-            if not flight.failed:
-                self.travel(flight.fail)
+        requests, self._in_flight = self._in_flight, {}
+        for in_flight in requests.values():
+            if not in_flight.failed:
+                self.travel(in_flight.fail)

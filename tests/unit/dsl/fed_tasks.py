@@ -24,17 +24,22 @@ INPUT = TopicPartition("in", 0)
 
 
 class FedTask:
-    """The task of one stream, ``in`` to ``out``, with keys and values str.
+    """The one task of an application, or of one stream, from ``in`` to ``out``, with str in ``in``.
 
     ``cold`` restores its stores from what was drained, as from changelogs.
     """
 
     def __init__(
-        self, build: Callable[[KStream[str, str]], KStream[Any, Any]], folder: Path
+        self,
+        build: App | Callable[[KStream[str, str]], KStream[Any, Any]],
+        folder: Path,
+        policy: str = "skip",
     ) -> None:
-        app = App("a")
-        build(app.stream("in", key=str, value=str)).to("out")
-        (self.part,) = app.topology().subtopologies
+        app = build if isinstance(build, App) else App("a")
+        if not isinstance(build, App):
+            build(app.stream("in", key=str, value=str)).to("out")
+        (self.subtopology,) = app.topology().subtopologies
+        self.policy = ErrorPolicy.of(policy)
         self.folder, self.hosts, self.commits = folder, 0, 0
         self.offset = self.committed = 0
         self.now_ms = 0
@@ -44,14 +49,14 @@ class FedTask:
     def open(self) -> None:
         folder = self.folder / str(self.hosts)
         folder.mkdir(exist_ok=True)
-        self.state = TaskState.open(folder, self.part.stores, 1)
+        self.state = TaskState.open(folder, self.subtopology.stores, 1)
         self.offset = self.committed
         self.task = Task(
             TaskId(0, 0),
-            self.part,
+            self.subtopology,
             self.state,
             {INPUT: self.offset},
-            policy=ErrorPolicy.of("skip"),
+            policy=self.policy,
             in_parts=True,
             wall_ms=lambda: self.now_ms,
         )
@@ -69,7 +74,7 @@ class FedTask:
         self.hosts += 1
         folder = self.folder / str(self.hosts)
         folder.mkdir()
-        state = TaskState.open(folder, self.part.stores, 1)
+        state = TaskState.open(folder, self.subtopology.stores, 1)
         for columns in self.changelog:
             state.load(columns, TopicPartition(columns.store, 0), 0, 0)
         state.close()
@@ -100,10 +105,11 @@ class FedTask:
 
     def _all(self, outputs: list[Any]) -> list[Fed]:
         while self.task.under_way:
+            self.state.trim()  # as a commit does that was begun before
             outputs += self.task.resume(self.now_ms)
         for store in self.state.stores.values():
             store.commits.check_invariants()
-        (sink,) = self.part.sinks
+        (sink,) = self.subtopology.sinks
         return [
             (sink.key.decode(key), None if value is None else sink.value.decode(value), time)
             for output in outputs

@@ -16,15 +16,12 @@ from hypothesis import strategies as st
 import streamlet as sl
 from streamlet.dsl.suppressing import buffer
 from streamlet.errors import BufferFullError, TopologyError
-from streamlet.kafka.ports import PartitionBatch
-from streamlet.processing.task import Task
-from streamlet.serdes import serde
 from streamlet.state import ordered_rows
-from streamlet.state.task_state import TaskState
 from streamlet.testing import TopologyTestDriver
 from streamlet.topology.describe import as_json
-from streamlet.types import StateNumber, TaskId, TopicPartition
+from streamlet.types import TopicPartition
 from tests.shares import share_of
+from tests.unit.dsl.fed_tasks import FedTask
 
 INPUT = TopicPartition("in", 0)
 #: Key, value (None deletes), timestamp.
@@ -56,57 +53,22 @@ def timed(history: History) -> Iterator[tuple[list[Record], str]]:
         yield records, then
 
 
-class AppTask:
-    """The one task of an application that reads ``in`` and writes ``out``, its state on disk."""
+def task_of(app: sl.App, folder: str | Path) -> FedTask:
+    return FedTask(app, Path(folder), "fail")
 
-    def __init__(self, app: sl.App, folder: str) -> None:
-        (self.part,) = app.topology().subtopologies
-        self.folder = Path(folder)
-        self.offset = self.commits = 0
-        self.open()
 
-    def open(self) -> None:
-        self.state = TaskState.open(self.folder, self.part.stores, 1)
-        positions = {INPUT: self.offset}
-        self.task = Task(TaskId(0, 0), self.part, self.state, positions, in_parts=True)
-
-    def send(self, records: Sequence[Record]) -> list[Result]:
-        text = serde(str)
-        keys = [text.encode(key) for key, _, _ in records]
-        raws = [None if value is None else text.encode(value) for _, value, _ in records]
-        offsets = range(self.offset, self.offset + len(records))
-        self.offset += len(records)
-        times = [time for _, _, time in records]
-        outputs = self.task.process(PartitionBatch("in", 0, offsets, keys, raws, times, None))
-        while self.task.under_way:
-            self.state.trim()  # as a commit does that was begun before
-            outputs += self.task.resume(0)
-        for store in self.state.stores.values():
-            store.commits.check_invariants()
-        (sink,) = self.part.sinks
-        return [
-            (sink.key.decode(key), None if value is None else sink.value.decode(value), time)
-            for output in outputs
-            for key, value, time in zip(output.keys, output.values, output.timestamps, strict=True)
-        ]
-
-    def commit(self) -> None:
-        self.commits += 1
-        self.state.write(self.state.drain(), StateNumber(1, self.commits), {})
-
-    def run(self, history: History) -> list[Result]:
-        found: list[Result] = []
-        try:
-            for records, then in timed(history):
-                found += self.send(records)
-                if then:
-                    self.commit()
-                if then == "restart":
-                    self.state.close()
-                    self.open()
-        finally:
-            self.state.close()
-        return found
+def run(task: FedTask, history: History) -> list[Result]:
+    found: list[Result] = []
+    try:
+        for records, then in timed(history):
+            found += task.send(records)
+            if then:
+                task.commit()
+            if then == "restart":
+                task.crash()
+    finally:
+        task.state.close()
+    return found
 
 
 @attrs.define
@@ -182,7 +144,7 @@ def test_updates_of_a_table_wait_as_in_the_model(
             wanted += model.add(key, value, rows.get(key), time, time)
             rows[key] = value
     with tempfile.TemporaryDirectory() as folder:
-        assert AppTask(app, folder).run(history) == wanted
+        assert run(task_of(app, folder), history) == wanted
 
 
 @pytest.mark.parametrize("limit", [{}, {"max_records": 20}, {"max_bytes": 90}], ids=str)
@@ -192,7 +154,7 @@ def test_long_runs_of_a_full_buffer_send_what_the_model_does(
     for module, name, rows in ((buffer, "PART", 50), (ordered_rows, "FRONT", 60)):
         monkeypatch.setattr(module, name, rows)
     dice, model = Random(7), Model(300, **limit)
-    task = AppTask(suppressed(sl.until_time_limit(300, **limit)), str(tmp_path))
+    task = task_of(suppressed(sl.until_time_limit(300, **limit)), tmp_path)
     for start in range(0, 3_000, 500):
         times = [max(0, now - dice.choice((0, 0, 3, 40))) for now in range(start, start + 500)]
         records = [(f"k{dice.randrange(150)}", "v" * dice.randrange(1, 6), at) for at in times]
@@ -232,7 +194,7 @@ def test_windows_are_sent_once_when_they_close(history: History) -> None:
                 rows[window] = new, max(time, at) if old is not None else time
                 wanted += model.add(window, new, old, rows[window][1], window.end)
     with tempfile.TemporaryDirectory() as folder:
-        assert AppTask(app, folder).run(history) == wanted
+        assert run(task_of(app, folder), history) == wanted
 
 
 def piped(app: sl.App, records: Sequence[Record]) -> list[Result]:
@@ -308,11 +270,11 @@ def test_a_mapped_value_of_the_wrong_type_fails_before_it_waits() -> None:
 
 def test_bytes_are_counted_anew_when_a_bound_on_them_is_new(tmp_path: Path) -> None:
     records: list[Record] = [("a", "xx", 1), ("b", "yy", 2)]
-    task = AppTask(suppressed(sl.until_time_limit("1s")), str(tmp_path))
+    task = task_of(suppressed(sl.until_time_limit("1s")), tmp_path)
     assert task.send(records) == []
     task.commit()
     task.state.close()
-    bound = AppTask(suppressed(sl.until_time_limit("1s", max_bytes=8)), str(tmp_path))
+    bound = task_of(suppressed(sl.until_time_limit("1s", max_bytes=8)), tmp_path)
     bound.task.positions[INPUT] = bound.offset = 2
     assert bound.send([("c", "zz", 3)]) == [("a", "xx", 1)]
     bound.state.close()
@@ -391,7 +353,7 @@ def test_a_stream_is_joined_with_the_values_that_were_sent() -> None:
 
 
 def test_rows_that_a_commit_evicts_between_two_parts_are_still_there(tmp_path: Path) -> None:
-    task = AppTask(suppressed(sl.until_time_limit(10)), str(tmp_path))
+    task = task_of(suppressed(sl.until_time_limit(10)), tmp_path)
     first: list[Record] = [(key, "1", 0) for key in "abcdef"]
     assert task.send([*first, ("x", "old", 1)]) == []
     task.commit()
