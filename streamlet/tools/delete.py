@@ -10,7 +10,7 @@ from rich.text import Text
 
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
-from streamlet.tools.prompt import StopAfterConsent, Yes, confirm
+from streamlet.tools.prompt import StopAfterConsent, Yes
 from streamlet.tools.reset import ResetProgress
 
 if TYPE_CHECKING:
@@ -52,11 +52,8 @@ def delete(
     with StopAfterConsent(progress.left) as stop:
 
         def ask(plan: DeletePlan) -> bool:
-            common.output.notes(_view(plan))
-            if not yes:
-                confirm(common.output, [f"delete {plan.application}?"], _NOTHING)
-            stop.agree()
-            return True
+            question = f"delete {plan.application}?"
+            return stop.shown(common.output, _view(plan), question, _NOTHING, yes=yes)
 
         plan, done = commands.delete(
             known, ask, dry_run=dry_run, stopped=stop.stopped, progress=progress.show

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 
 from streamlet.errors import RefusedError
 from streamlet.hosting.signals import GracefulStop
@@ -42,6 +43,21 @@ class StopAfterConsent:
         """Take the consent: something is about to be changed."""
         self._block.enter_context(self._stop)
         self.agreed = True
+
+    def shown(
+        self, output: CommandOutput, plan: RenderableType, question: str, nothing: str, *, yes: bool
+    ) -> bool:
+        """Show a plan and ask, unless ``--yes`` was given; True, for what asks, to go on.
+
+        Raises:
+            RefusedError: the answer is no, or there is no terminal to ask at.
+            KeyboardInterrupt: Ctrl-C, or SIGTERM.
+        """
+        output.notes(plan)
+        if not yes:
+            confirm(output, [question], nothing)
+        self.agree()
+        return True
 
     def __enter__(self) -> StopAfterConsent:
         return self

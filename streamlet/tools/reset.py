@@ -14,7 +14,7 @@ from streamlet.errors import ConfigError
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import CommandOutput, table
-from streamlet.tools.prompt import StopAfterConsent, Yes, confirm
+from streamlet.tools.prompt import StopAfterConsent, Yes
 
 if TYPE_CHECKING:
     from streamlet.reset.plan import PositionReset, ResetPlan
@@ -138,11 +138,7 @@ def reset(
     with StopAfterConsent(progress.left) as stop:
 
         def ask(plan: ResetPlan) -> bool:
-            common.output.notes(plan_view(plan))
-            if not yes:
-                confirm(common.output, ["go on?"], _NOTHING)
-            stop.agree()
-            return True
+            return stop.shown(common.output, plan_view(plan), "go on?", _NOTHING, yes=yes)
 
         result = commands.reset(
             *(known, position, ask),
