@@ -124,13 +124,16 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 class RecordReader(Protocol):
     """Turns records of one changelog partition, in order, into entries for a store."""
 
-    #: Highest epoch met, and the highest number that was let through.
+    #: Highest epoch met.
     highest: int
-    newest: StateNumber
     #: Highest number met that the commit to start from does not contain.
     beyond: StateNumber
     #: Keys whose last record was skipped, with that record's offset, in the order of offsets.
     skipped: dict[bytes, int]
+
+    @property
+    def newest(self) -> StateNumber:
+        """The highest number that was let through."""
 
     def read(
         self,

@@ -36,8 +36,6 @@ class HoldingReader:
         self.highest = highest
         self._bound = EpochBound(name, claimed)
         self._rises = EpochBoundaries(highest)
-        #: Highest number that was let through.
-        self.newest = NO_STATE
         self.beyond = NO_STATE
         self.skipped: dict[bytes, int] = {}
         self._held: list[RecordRun] = []
@@ -51,9 +49,15 @@ class HoldingReader:
         self._back: int | None = None
         #: Records before this offset were proved to count, before they were forgotten.
         self._proved = 0
-        #: Headers of the last record of runs held back, by number, and of the newest let through.
+        #: Headers of the last record of runs held back, by number.
         self._heads: dict[StateNumber, Headers | None] = {}
+        #: Highest number that was let through, and headers of its last record.
         self._entry: tuple[StateNumber, Headers | None] = NO_STATE, None
+
+    @property
+    def newest(self) -> StateNumber:
+        """The highest number that was let through."""
+        return self._entry[0]
 
     @property
     def inputs(self) -> Mapping[TopicPartition, int] | None:
@@ -193,8 +197,7 @@ class HoldingReader:
             out_keys += run.keys
             out_values += run.values
             self.held_bytes -= _size(run)
-            if run.state >= self.newest:
-                self.newest = run.state
+            if run.state >= self._entry[0]:
                 self._entry = run.state, self._heads.get(run.state)
             forget(self.skipped, run.keys, run.offsets)
         del self._held[:count]
