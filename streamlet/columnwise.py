@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import chain, compress, count, islice, repeat
-from operator import add, gt
+from operator import add, gt, itemgetter
 from types import ModuleType, NoneType
 from typing import Any
 
@@ -137,6 +137,21 @@ def plain_timed_values(
     return [None if value is None else head + value for (head,), value in pairs]
 
 
+def plain_sorted_rows(keys: list[bytes], values: list[Any]) -> tuple[list[bytes], list[Any]]:
+    """Both columns in the order of the keys."""
+    rows = sorted(zip(keys, values, strict=True), key=itemgetter(0))
+    return [key for key, _ in rows], [value for _, value in rows]
+
+
+def plain_put_items(items: Any, keys: list[Any], values: list[Any], first: int, end: int) -> None:
+    """Set items from one place of the columns up to another; those of None are deleted."""
+    for key, value in zip(keys[first:end], values[first:end], strict=True):
+        if value is None:
+            del items[key]
+        else:
+            items[key] = value
+
+
 _found = _extension()
 
 all_of: Callable[[list[Any], type], bool] = getattr(_found, "all_of", plain_all_of)
@@ -174,6 +189,12 @@ moved_times: Callable[[list[int], int], list[int]] = getattr(
 spread: Callable[[list[Any], list[int]], list[Any]] = getattr(_found, "spread", plain_spread)
 timed_values: Callable[[list[bytes | None], list[int], int], list[bytes | None]] = getattr(
     _found, "timed_values", plain_timed_values
+)
+sorted_rows: Callable[[list[bytes], list[Any]], tuple[list[bytes], list[Any]]] = getattr(
+    _found, "sorted_rows", plain_sorted_rows
+)
+put_items: Callable[[Any, list[Any], list[Any], int, int], None] = getattr(
+    _found, "put_items", plain_put_items
 )
 
 # These there are only in the extension; None: a caller has its own way in Python.

@@ -15,7 +15,9 @@ from rocksdict import (
     WriteBufferManager,
 )
 
+from streamlet.columnwise import put_items, sorted_rows
 from streamlet.state.backing import Columns
+from streamlet.state.pieces import PIECE_ROWS
 from streamlet.state.rocks_choice import RocksChoice
 
 #: Memory that all tasks of the process share, bytes, unless ``bound_memory`` says otherwise.
@@ -154,19 +156,13 @@ def database_options(chosen: RocksChoice | None = None) -> Options:
 
 
 def write_sorted(path: str, columns: Columns, chosen: RocksChoice | None) -> None:
-    """Write rows as one sorted file, which a database can take over as it is."""
+    """Write rows as one sorted file, which a database can take over as it is.
+
+    Between pieces of them other threads go on.
+    """
     writer = SstFileWriter(database_options(chosen))
     writer.open(path)
-    entries = dict(zip(columns.keys, columns.values, strict=True))
-    assert len(entries) == len(columns.keys), "a key twice in one sorted file"
-    if None in columns.values:
-        for key in sorted(entries):
-            value = entries[key]
-            if value is None:
-                del writer[key]
-            else:
-                writer[key] = value
-    else:
-        for key in sorted(entries):
-            writer[key] = entries[key]
+    keys, values = sorted_rows(columns.keys, columns.values)
+    for first in range(0, len(keys), PIECE_ROWS):
+        put_items(writer, keys, values, first, first + PIECE_ROWS)
     writer.finish()

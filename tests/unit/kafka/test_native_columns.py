@@ -165,6 +165,54 @@ def test_types_are_told_exactly(all_of: Callable[[list[Any], type], bool]) -> No
     assert not all_of(["a", None], str)
 
 
+#: Keys that begin alike, and differ late or in their lengths.
+KEYS = st.lists(st.binary(max_size=3).map(lambda raw: raw[:1] * 9 + raw) | st.binary(max_size=12))
+
+
+@given(KEYS, st.binary(max_size=9), st.data())
+def test_rows_are_put_in_the_order_of_their_keys(
+    keys: list[bytes], start: bytes, data: st.DataObject
+) -> None:
+    keys = [start + key for key in keys]
+    values = [data.draw(st.none() | st.just(str(at))) for at in range(len(keys))]
+    rows = put, beside = native.sorted_rows(keys, values)
+    assert rows == columnwise.plain_sorted_rows(keys, values), "equal keys keep their order"
+    assert put == sorted(keys)
+    first, end = sorted([data.draw(st.integers(0, 20)), data.draw(st.integers(0, 20))])
+    logs: list[list[tuple[bytes, Any]]] = [[], []]
+    native.put_items(Logged(logs[0]), put, beside, first, end)
+    columnwise.plain_put_items(Logged(logs[1]), put, beside, first, end)
+    assert logs[0] == logs[1] == list(zip(*rows, strict=True))[first:end]
+
+
+def test_only_rows_whose_keys_are_bytes_are_sorted_and_a_refusal_to_take_one_is_told() -> None:
+    for keys, values in (([b"a", None], [1, 2]), ((b"a",), [1]), ([b"a"], (1,)), (["a"], [1])):
+        with pytest.raises(TypeError):
+            native.sorted_rows(keys, values)
+    for call in (native.sorted_rows, lambda *rows: native.put_items({}, *rows, 0, 1)):
+        with pytest.raises(ValueError, match="different lengths"):
+            call([b"a"], [])
+    with pytest.raises(ValueError, match="at 0 or later"):
+        native.put_items({}, [b"a"], [1], -1, 1)
+    items = {b"a": 0}
+    with pytest.raises(KeyError):
+        native.put_items(items, [b"a", b"b", b"c"], [1, None, 2], 0, 3)
+    assert items == {b"a": 1}, "what is behind it was not put"
+
+
+class Logged:
+    """Items that note what is put, in order."""
+
+    def __init__(self, log: list[tuple[bytes, Any]]) -> None:
+        self._log = log
+
+    def __setitem__(self, key: bytes, value: Any) -> None:
+        self._log.append((key, value))
+
+    def __delitem__(self, key: bytes) -> None:
+        self._log.append((key, None))
+
+
 def outcome(function: Callable[[Any], Any], column: list[Any]) -> Any:
     """What a function returns, or the type of its exception."""
     try:

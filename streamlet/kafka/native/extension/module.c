@@ -95,6 +95,10 @@ static PyMethodDef methods[] = {
     {"timed_values", timed_values, METH_VARARGS,
      "timed_values(values, times, plus): eight bytes of each time and the number before its value; "
      "None for None."},
+    {"sorted_rows", sorted_rows, METH_VARARGS,
+     "sorted_rows(keys, values): both in the order of the keys, which are bytes."},
+    {"put_items", put_items, METH_VARARGS,
+     "put_items(items, keys, values, first, end): set these items; None deletes."},
     {"join_add", join_add, METH_VARARGS,
      "join_add(cache, dirty, keys, times, values, shown, bucket, full, first): (next, new rows)."},
     {"join_find", join_find, METH_VARARGS,

@@ -178,6 +178,10 @@ PyObject *later_times(PyObject *module, PyObject *arguments);
 PyObject *moved_times(PyObject *module, PyObject *arguments);
 PyObject *timed_values(PyObject *module, PyObject *arguments);
 
+/* sorting.c */
+PyObject *sorted_rows(PyObject *module, PyObject *arguments);
+PyObject *put_items(PyObject *module, PyObject *arguments);
+
 /* foreign.c */
 PyObject *foreign_digests(PyObject *module, PyObject *arguments);
 PyObject *foreign_subscriptions(PyObject *module, PyObject *arguments);

@@ -9,7 +9,8 @@ typedef struct {
 
 static PyObject *part_of(PyObject *column, Py_ssize_t first, Py_ssize_t end, int *bad) {
     if (column == Py_None) return NULL;
-    PyObject *part = PySequence_GetSlice(column, first, end);
+    int whole = !first && PySequence_Size(column) == end;
+    PyObject *part = whole ? Py_NewRef(column) : PySequence_GetSlice(column, first, end);
     PyObject *all = part ? PySequence_Tuple(part) : NULL;
     Py_XDECREF(part);
     if (all && PyTuple_Size(all) != end - first) {
