@@ -70,6 +70,10 @@ def rules_from(settings: Settings, *, learners: bool) -> Rules:
     )
 
 
+#: Answers of leaders in a row that may be malformed. Each costs a rebalance.
+_MALFORMED_MOST = 3
+
+
 @attrs.define(eq=False, slots=False)
 class TasksProtocol:
     """One member's side of the protocol; for the thread that owns the membership machine.
@@ -122,6 +126,7 @@ class TasksProtocol:
         #: What to say as the generation we joined in, -1 until this member id got an assignment.
         self._joined_generation = -1
         self._deferral_deadline_ms: int | None = None
+        self._malformed_in_a_row = 0
 
     @property
     def gathering(self) -> bool:
@@ -188,15 +193,18 @@ class TasksProtocol:
         """Read our own assignment, and ask for another rebalance where it calls for one.
 
         Raises:
-            wire.WireError: if the leader's bytes are malformed.
+            wire.WireError: if the leader's bytes are malformed, several times in a row.
             FatalGroupError: if the leader cannot read ours.
             RefusedError: if our subtopologies have other numbers than the group's.
         """
-        data = open_assignment(data, self.protocol_type)
         try:
+            data = open_assignment(data, self.protocol_type)
             assignment = wire.decode_assignment(data, self._latest) if data else self._agreed
         except wire.TooNewError as error:  # from a newer program with our static id
             return self._again(Assignment(), f"restarted as an older program: {error}")
+        except wire.WireError as error:
+            return self._malformed(error)
+        self._malformed_in_a_row = 0
         if assignment.error == AssignmentError.UNREADABLE:
             raise FatalGroupError(
                 "the group's leader cannot read what we say of ourselves;"
@@ -220,6 +228,18 @@ class TasksProtocol:
         if data and self._described is not None and not answers_us:
             return self._predecessors(self._described, assignment)
         return assignment
+
+    def _malformed(self, error: wire.WireError) -> Assignment:
+        """Take nothing, and join again for another answer; at the last try say so."""
+        self._malformed_in_a_row += 1
+        problem = f"the answer of the group's leader cannot be read: {error}"
+        if self._malformed_in_a_row > _MALFORMED_MOST:
+            raise wire.WireError(
+                f"{problem}, {self._malformed_in_a_row} times in a row;"
+                " is another program in this group, or between us and the broker?"
+            ) from error
+        log.warning("%s; joining again", problem)
+        return self._again(Assignment(), problem)
 
     def _again(self, assignment: Assignment, reason: str) -> Assignment:
         """Take this, and have the group rebalance."""

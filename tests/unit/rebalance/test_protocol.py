@@ -422,11 +422,6 @@ def test_a_description_nobody_can_read_ends_the_membership():
         bench.protocol.decode(data)
 
 
-def test_an_assignment_nobody_can_read_is_a_named_error():
-    with pytest.raises(wire.WireError):
-        Bench().protocol.decode(b"garbage here")
-
-
 # -- static restarts ---------------------------------------------------------------------------
 
 
