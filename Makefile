@@ -74,7 +74,8 @@ SUITES_config := tests/unit/test_config*.py tests/unit/kafka/test_client_propert
 SUITES_consumer := tests/unit/test_consumer*.py tests/integration/test_consumer.py
 SUITES_control := tests/unit/runtime/test_control_link.py tests/unit/runtime/test_reporting.py
 SUITES_coordinator := tests/spec tests/simulation/test_random_histories.py \
-	tests/integration/test_session.py tests/integration/test_connections.py tests/integration/test_coordinator_contract.py
+	tests/integration/test_session.py tests/integration/test_connections.py tests/integration/test_coordinator_contract.py \
+	tests/integration/test_unreadable_answers.py
 SUITES_docs := tests/unit/test_*_page.py tests/unit/test_rooms.py tests/unit/test_pythons.py tests/test_tidy.py tests/test_site.py \
 	tests/oracle tests/typing tests/integration/test_readme.py tests/integration/test_guides.py tests/integration/test_package.py
 SUITES_dsl := tests/unit/test_user_code.py tests/typing tests/oracle tests/integration/test_headers.py

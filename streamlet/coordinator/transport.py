@@ -39,7 +39,13 @@ from streamlet.coordinator.transport_codec import (
     encode_leave,
     encode_log_sizes,
 )
-from streamlet.coordinator.transport_errors import failure_kind, failure_text, hush, refuse_old
+from streamlet.coordinator.transport_errors import (
+    BrokerConnections,
+    failure_kind,
+    failure_text,
+    hush,
+    refuse_old,
+)
 from streamlet.kafka.listener import looking_aside
 from streamlet.logs import get_logger
 from streamlet.types import TopicPartition
@@ -48,7 +54,7 @@ with warnings.catch_warnings():
     # kafka-python reads its schemas by a call that Python calls deprecated; not our users' concern.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka.errors as kafka_errors
-    from kafka.net import KafkaConnectionManager, KafkaNetSocket, NetworkSelector
+    from kafka.net import KafkaNetSocket, NetworkSelector
     from kafka.protocol import admin, consumer, metadata
 
 log = get_logger(__name__)
@@ -151,7 +157,7 @@ class Transport(Closing):
         self._clock = clock or SystemClock()
         self._net = _Network(client_id=settings["client_id"], slow_task_threshold_secs=0)
         self._net.sockets.note_tls(settings.get("ssl_context"))
-        self._manager = KafkaConnectionManager(
+        self._manager = BrokerConnections(
             self._net,
             bootstrap_servers=bootstrap_servers.split(","),
             receive_message_max_bytes=_RECEIVE_MAX_BYTES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from streamlet.coordinator.events import FailureKind
@@ -15,6 +16,7 @@ with warnings.catch_warnings():
     # As in ``transport``: the package reads its schemas by a call that Python calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka.errors as kafka_errors
+    from kafka.net import KafkaConnectionManager
     from kafka.protocol import consumer
 
 #: ``require_stable``, which came last of all we rely on: with Kafka 2.5.
@@ -28,6 +30,33 @@ def hush() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL)
     for name in ("kafka.protocol.parser", "kafka.net.connection"):
         logging.getLogger(name).addFilter(without_requests)
+
+
+class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
+    """Makes connections that end with the first answer that cannot be read.
+
+    kafka-python ends them for some errors of answers. After another one nothing reads the
+    connection any more, and each request on it waits until its time is over, SyncGroup for minutes.
+    """
+
+    def get_connection(self, *where: Any, **how: Any) -> Any:
+        """Make a connection, or find it."""
+        found = super().get_connection(*where, **how)
+        if "data_received" not in vars(found):
+            found.data_received = _ends_where_unreadable(found.data_received)
+        return found
+
+
+def _ends_where_unreadable(received: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    def take(data: bytes) -> None:
+        try:
+            received(data)
+        except kafka_errors.KafkaError:
+            raise
+        except Exception as error:
+            raise kafka_errors.KafkaProtocolError(f"an answer cannot be read: {error}") from error
+
+    return take
 
 
 _KINDS = {
