@@ -46,6 +46,9 @@ _headers = Message.headers
 #: its headers, in a form of 100 bytes each, from when the client takes it.
 _FIRST_PIECE, _LARGEST_PIECE = 32, 128
 
+#: Records of a partition that the client queues at least, where their headers may be large.
+_FEW_QUEUED = 10
+
 
 class KafkaSource:
     """A ``RecordSource``: manual assignment, no offset ever committed through it.
@@ -221,8 +224,12 @@ class KafkaSource:
         topic = next(iter(self._introduced), None)
         if topic is None or not self._loss.lost(self._consumer, topic):
             return
-        self._went_on = self.positions(list(self._assigned))
         log.debug("another client goes on: this one has lost all its brokers")
+        self._open_again(self.positions(list(self._assigned)))
+
+    def _open_again(self, positions: dict[TopicPartition, int]) -> None:
+        """Have another client read on at these positions."""
+        self._went_on = positions
         let_go([self._consumer], methodcaller("close"))
         self._open()
         self._begin({**self._assigned, **self._went_on})
@@ -232,10 +239,18 @@ class KafkaSource:
         raw = [RawPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
         self._call(self._consumer.incremental_assign, raw)
 
-    def _go_back(self, rest: Mapping[TopicPartition, int]) -> None:
-        """Have the client read on at records that it has returned already."""
-        self.assign(rest)
-        self._went_on |= rest
+    def _go_back(self, rest: dict[TopicPartition, int]) -> None:
+        """Have the client read on at records that it has returned already.
+
+        The first time by one that queues few records, since no headers count in its queue.
+        """
+        queued = int(self._config["queued.min.messages"])
+        if queued > _FEW_QUEUED:
+            self._config["queued.min.messages"] = _FEW_QUEUED
+            self._open_again(self.positions(list(self._assigned)) | rest)
+        else:
+            self.assign(rest)
+            self._went_on |= rest
 
     def _read(self, most: int, timeout_ms: int, idle_ms: int) -> Polled:
         """Records by partition, and the errors among them; waits as ``poll`` says."""

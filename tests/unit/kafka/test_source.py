@@ -13,6 +13,7 @@ from streamlet.errors import OutOfRangeError, UnreachableError
 from streamlet.kafka import source as module
 from streamlet.kafka.broker_loss import ALONE_MS
 from streamlet.kafka.codes import broker_error
+from streamlet.kafka.poll_bound import HELD_BYTES
 from streamlet.kafka.source import KafkaSource
 from streamlet.types import TopicPartition
 
@@ -180,6 +181,7 @@ class Lonely(Reading):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(config)
+        self.config = config
         self.asked = 0
         self.read: dict[str, int] = {}
         self.paused: list[str] = []
@@ -281,3 +283,34 @@ def test_a_client_that_knows_no_topic_yet_is_not_asked(monkeypatch: pytest.Monke
     clock.advance(ALONE_MS)
     assert source.poll(10, 0) == []
     assert [client.asked for client in Lonely.made] == [0]
+
+
+def test_behind_headers_that_do_not_fit_another_client_queues_few_records(
+    lonely: tuple[KafkaSource, ManualClock, list[Lonely]],
+) -> None:
+    """A client queues thousands of records, and their headers do not count there."""
+    source, _, made = lonely
+    source._with_headers = True
+    large: list[tuple[str, str | bytes | None]] = [("h", b"x" * HELD_BYTES)]
+
+    def queue(client: Lonely) -> None:
+        """Two records, whose headers do not fit together."""
+        client.messages = [
+            Message(topic="old", partition=0, offset=at, headers=large, timestamp=(1, 7))
+            for at in (4, 5)
+        ]
+        client.read = {"old": 6}
+
+    queue(made[0])
+    (batch,) = source.poll(10, 0)
+    assert (len(batch), batch.offsets[0], len(made)) == (1, 4, 2)
+    first, second = made
+    assert first.closed
+    assert second.offsets == {"old": 5, "new": 7}
+    assert second.paused == ["new"]
+    assert source.positions([OLD, NEW]) == {OLD: 5}
+    queued = [client.config["queued.min.messages"] for client in made]
+    assert queued == [6_000, 10]
+    queue(second)
+    source.poll(10, 0)
+    assert (len(made), second.offsets["old"]) == (2, 5), "that client goes back by itself"
