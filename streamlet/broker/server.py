@@ -17,9 +17,10 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import NoneType
 
 from streamlet.absent import explains_misuse
-from streamlet.arguments import never_copied
+from streamlet.arguments import check_is, never_copied
 from streamlet.broker.node import BrokerNode
 from streamlet.broker.port import HOST, PortReservation
 from streamlet.broker.record import stop_timeout_ms
@@ -29,6 +30,7 @@ from streamlet.errors import ConfigError
 
 #: What the heap begins with and may take of a broker that is alone, and of one among several, MiB.
 _HEAP_ALONE_MB, _HEAP_AMONG_MB = (256, 1024), (128, 512)
+_MOST_PORT = (1 << 16) - 1
 
 
 @never_copied("others reach it by its bootstrap_servers")
@@ -61,7 +63,7 @@ class KafkaBroker(Closing):
 
     Raises:
         BrokerError: a port is taken; the folder is one of another number of brokers.
-        ConfigError: less than one broker.
+        ConfigError: less than one broker, or no such port.
     """
 
     def __init__(
@@ -74,8 +76,12 @@ class KafkaBroker(Closing):
         heap_mb: int | None = None,
         start_timeout_ms: int = 60_000,
     ) -> None:
+        check_is("KafkaBroker(brokers=)", brokers, (int,), "a whole number")
+        check_is("KafkaBroker(port=)", port, (int, NoneType), "a port, or None for any free one")
         if brokers < 1:
             raise ConfigError([f"brokers={brokers}: at least one"])
+        if not 0 <= (port or 0) <= _MOST_PORT - brokers + 1:
+            raise ConfigError([f"port={port}: expected 0 to {_MOST_PORT - brokers + 1}"])
         with ExitStack() as ports:
             reserved = [
                 ports.enter_context(PortReservation(port and port + number))

@@ -11,7 +11,7 @@ from typing import Any, Self, Unpack
 from uuid import UUID
 
 from streamlet.absent import explains_misuse
-from streamlet.arguments import never_copied
+from streamlet.arguments import check_is, never_copied
 from streamlet.errors import ConfigError
 from streamlet.testing.faults.connection import Ports, ProxiedConnection, Streams, broken
 from streamlet.testing.faults.fault import (
@@ -79,6 +79,8 @@ class FaultProxy:
     ) -> None:
         if bytes_per_s is not None and not bytes_per_s > 0:
             raise ConfigError([f"bytes_per_s={shown(bytes_per_s)}: expected more than 0, or None"])
+        servers = "host:port, several joined by commas"
+        check_is("FaultProxy(bootstrap_servers=)", bootstrap_servers, (str,), servers)
         self._behind = [_address(one) for one in bootstrap_servers.split(",")]
         self._dice = random.Random(seed)
         self._bytes_per_s = bytes_per_s
