@@ -73,17 +73,21 @@ def record_refused(topic: str, index: int, why: KafkaError) -> DeliveryError:
     return RecordRefusedError(reason, index, too_large=too_large)
 
 
+def _records(failed: Sequence[object]) -> str:
+    return f"{len(failed)} record{'' if len(failed) == 1 else 's'}"
+
+
 def undelivered(failed: Sequence[tuple[str, KafkaError]]) -> DeliveryError:
     """The error for records that were queued and not delivered, each with its topic."""
     where, why = failed[0]
     late = all(error.code() == KafkaError._MSG_TIMED_OUT for _, error in failed)
     if why.code() in REFUSED:
-        return unwritable(f"{len(failed)} records not delivered to {where}", why, [where])
+        return unwritable(f"{_records(failed)} not delivered to {where}", why, [where])
     advice = "; create the topic" if why.code() in NO_TOPIC else ""
     if why.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         advice = "; the topic's max.message.bytes takes less than a batch of ours"
     if why.code() == KafkaError.INVALID_TIMESTAMP:
         advice = f"; {TIME_ADVICE}"
     return (UndeliveredError if late else DeliveryError)(
-        f"{len(failed)} records not delivered, first to {where}: {why.str()}{advice}"
+        f"{_records(failed)} not delivered, first to {where}: {why.str()}{advice}"
     )

@@ -38,7 +38,7 @@ def known_topic(admin: Admin, name: str, operation: str = "READ") -> int:
     topics = admin.topics()
     if name not in topics:
         alike = get_close_matches(name, [one for one, info in topics.items() if not info.internal])
-        hint = f"; there is {' and '.join(alike)}" if alike else ""
+        hint = f", did you mean {' or '.join(alike)}?" if alike else ""
         raise MissingTopicError(
             f"there is no topic {name}{hint} (streamlet topics create {name} makes it, "
             "streamlet topics list shows all)",

@@ -113,7 +113,7 @@ def _given(
     missing = sorted(read - set(source_counts))
     if missing:
         alike = {name for one in missing for name in get_close_matches(one, there, n=1)}
-        hint = f"; there is {' and '.join(sorted(alike))}" if alike else ""
+        hint = f" (did you mean {' or '.join(sorted(alike))}?)" if alike else ""
         raise MissingTopicError(
             f"source topic does not exist: {listed(missing)}{hint}; create it before the "
             "application starts, for example with streamlet topics create",

@@ -222,7 +222,7 @@ def test_a_topic_that_is_not_there_is_named_with_those_called_alike(
     name, topic.name = topic.name, f"{topic.name}x"
     words = [topic.file("a\n")] if what == "write" else []
     error = topic.run(what, *words, exit_code=3).stderr
-    assert f"there is no topic {name}x; there is {name}" in error
+    assert f"there is no topic {name}x, did you mean {name}" in error
     assert f"streamlet topics create {name}x" in error
     assert topic.name not in topic.admin.topics()
 
@@ -312,7 +312,7 @@ def test_records_that_are_not_delivered_are_counted_and_fail(topic: Topic) -> No
     """The topic wants keys, which only the broker knows."""
     strict = Topic(topic.servers, topic.folder, **{"cleanup.policy": "compact"})
     failed = strict.write("no key\n", exit_code=1)
-    assert "of 1 records sent: 1 records not delivered" in failed.stderr
+    assert "of 1 records sent: 1 record not delivered" in failed.stderr
     assert strict.read() == []
 
 

@@ -72,7 +72,7 @@ def test_an_output_that_its_topic_refuses_ends_the_query(
     admin.create_topics([NewTopic("word-counts", 3, config=(("max.message.bytes", "500"),))])
     admin.close()
     words.produce(topics, ["short", "w" * 1_000])
-    with pytest.raises(SparkFailedError, match="1 records not delivered, first to word-counts"):
+    with pytest.raises(SparkFailedError, match="1 record not delivered, first to word-counts"):
         run(spark, topics, tmp_path, words.APP)
     assert words.batches(tmp_path) == 0
 

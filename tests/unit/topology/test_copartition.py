@@ -142,7 +142,7 @@ def test_a_missing_source_topic_is_named_and_one_that_is_called_alike() -> None:
     topology = joined(rekeyed=False).topology()
     with pytest.raises(MissingTopicError, match="does not exist: people; create it"):
         topology.tasks({"orders": 3})
-    with pytest.raises(MissingTopicError, match="people; there is peoples; create it"):
+    with pytest.raises(MissingTopicError, match=r"people \(did you mean peoples\?\); create it"):
         topology.tasks({"orders": 3, "peoples": 3})
 
 
