@@ -318,6 +318,10 @@ HABITS: Mapping[str, Mapping[str, str]] = {
         **each("call merged(other)", "merge", "update"),
         **each("read the dict offsets", "topics", "get", "items", "keys", "values"),
     },
+    "StateQueryResult": each(
+        "read only_partition_result.result, or result of each in partition_results",
+        *("value", "result", "get_result", "values", "get"),
+    ),
     "WindowsView": each("call all(), which gives pairs of window and value", "items", "values"),
     "StoreBuilder": each(_OF_TASK, "get", "put", "delete", "all", "range", "fetch", "put_all"),
     "State": {

@@ -19,7 +19,7 @@ from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.operators.branches import NO_BRANCH, NumberBranches, NumberTwo, TakeBranch
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import refuse_answer
-from streamlet.user_code import shown
+from streamlet.user_code import listed, shown
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
@@ -120,7 +120,7 @@ class BranchedKStream(Generic[K, V]):
             {'large': [('desk', 12)]}
         """
         self._finished = True
-        return dict(self._branches)
+        return _Branches(self._branches)
 
     def _add(self, call: str, name: str, number: int, chain: Any) -> None:
         if self._finished:
@@ -160,6 +160,13 @@ class BranchedKStream(Generic[K, V]):
             (predicate,) = self._predicates
             return lambda _: NumberTwo(predicate, self._default)
         return applied(chosen(tuple(self._predicates), self._default), NumberBranches)
+
+
+class _Branches(dict[str, Any]):
+    """The branches by their names; another name is answered with those."""
+
+    def __missing__(self, name: object) -> Any:
+        raise KeyError(f"no branch is called {shown(name)}; there are: {listed(self) or 'none'}")
 
 
 def chosen(predicates: tuple[Any, ...], default: int) -> Any:

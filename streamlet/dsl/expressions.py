@@ -195,7 +195,8 @@ def lit(constant: Any) -> Constant:
     """
     if type(constant) not in (type(None), bool, int, float, str, bytes):
         raise WrongTypeError(
-            f"an expression cannot have {shown(constant)}, a {type(constant).__name__}"
+            f"an expression cannot have {shown(constant)}: it takes text, bytes, numbers, bool and "
+            "None"
         )
     return Constant(constant)
 

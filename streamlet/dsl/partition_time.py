@@ -50,7 +50,7 @@ def extractor(call: str, function: Callable[..., int] | None) -> tuple[Any, bool
     """
     if function is None:
         return None, False
-    takes = ("key", "value", "timestamp_ms")
+    call, takes = f"{call}, timestamp=", ("key", "value", "timestamp_ms")
     if isinstance(function, PartitionTimeExtractor):
         check_takes(call, function.function, *takes, "partition_time_ms")
         return function.function, True

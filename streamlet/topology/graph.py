@@ -245,7 +245,7 @@ class Graph:
             raise TopologyError(f"there are two stores named {spec.name!r}; give one another name")
         # A table's made-up name is made of its topic's, and names no topic itself.
         changelog = spec.name if spec.source_topic else changelog_name(self.application, spec.name)
-        check_topic_name(changelog, f"store {shown(spec.name)}")
+        check_topic_name(changelog, f"store {shown(spec.name)}, whose changelog bears its name")
         self._stores[spec.name] = spec
 
     def store(self, name: str) -> StoreSpec | None:

@@ -53,6 +53,8 @@ class Record(msgspec.Struct, Generic[K, V], frozen=True):
 
     def with_headers(self, headers: Iterable[tuple[str, bytes | None]]) -> Record[K, V]:
         """The record with these headers in place of its own."""
+        if isinstance(headers, dict):  # its keys alone would go on
+            raise TypeError(_NO_HEADERS + shown(headers))
         try:
             return Record(self.key, self.value, self.timestamp, tuple(headers))
         except TypeError as error:
@@ -65,6 +67,17 @@ class Record(msgspec.Struct, Generic[K, V], frozen=True):
     def header(self, name: str) -> bytes | None:
         """The value of the last header of this name; None without one."""
         return next((value for other, value in reversed(self.headers) if other == name), None)
+
+
+def _refuse_change(record: Record[Any, Any], *_: object) -> None:
+    raise AttributeError(
+        "a Record never changes: with_key(), with_value(), with_timestamp(), with_headers() and "
+        "with_header() give another one"
+    )
+
+
+for _change in ("__setattr__", "__delattr__"):  # msgspec's own have no word on what to do
+    setattr(Record, _change, _refuse_change)
 
 
 @explained_in_errors

@@ -55,7 +55,9 @@ def test_an_async_function_is_refused_with_the_call(
 
 
 def test_an_async_timestamp_is_refused() -> None:
-    with pytest.raises(TopologyError, match=r"stream\('in'\) cannot await, and later is an async"):
+    with pytest.raises(
+        TopologyError, match=r"stream\('in'\), timestamp= cannot await, and later is"
+    ):
         App("a").stream("in", key=str, value=str, timestamp=later)
 
 

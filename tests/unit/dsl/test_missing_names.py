@@ -132,6 +132,24 @@ def test_a_record_says_its_parts_wherever_it_is(use: Callable[[Any], object]) ->
     assert record, "an if does not call them"
 
 
+def test_a_record_that_is_to_change_names_the_methods_that_give_another_one() -> None:
+    record = sl.Record("a", 1, 0)
+    for change in (lambda: setattr(record, "value", 2), lambda: delattr(record, "value")):
+        with pytest.raises(AttributeError, match=r"^a Record never changes: with_key\(\), with_v"):
+            change()
+    with pytest.raises(
+        TypeError, match=r"headers as pairs of a name and bytes.*, got \{'id': b'7'"
+    ):
+        record.with_headers({"id": b"7"})  # type: ignore[arg-type]
+    assert record == sl.Record("a", 1, 0)
+
+
+def test_a_branch_that_is_not_there_names_those_that_are() -> None:
+    split = sl.App("a").stream("in", key=str, value=str).split()
+    with pytest.raises(KeyError, match=r"no branch is called 'big'; there are: small, 0"):
+        split.branch(lambda _, value: bool(value), name="small").default_branch()["big"]
+
+
 def test_what_users_call_their_classes_is_no_name_of_ours() -> None:
     class KeyValueStore(sl.Processor[str, int, str, int]):
         pass
