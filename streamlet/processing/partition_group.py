@@ -200,13 +200,13 @@ class PartitionGroup:
 def group_of(
     positions: Mapping[TopicPartition, int],
     idle_ms: int,
-    part: Subtopology,
+    subtopology: Subtopology,
     store: Callable[[str], Any],
 ) -> PartitionGroup | None:
     """The buffers of a task that begins at these positions; None: it has one input."""
     if len(positions) == 1:
         return None
-    return PartitionGroup(dict(positions), idle_ms, together_of(part), store)
+    return PartitionGroup(dict(positions), idle_ms, together_of(subtopology), store)
 
 
 def _behind(timestamps: Sequence[int], start: int, limit: int) -> int:

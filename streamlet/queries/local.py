@@ -68,14 +68,14 @@ class ReadOptions:
 class _ViewedTask:
     """The stores of one view, or empty ones without a view, asked for as those of a task are."""
 
-    def __init__(self, part: Subtopology, view: StateView | None = None) -> None:
-        self._part, self._view = part, view
+    def __init__(self, subtopology: Subtopology, view: StateView | None = None) -> None:
+        self._subtopology, self._view = subtopology, view
         self._made: dict[str, Any] = {}
 
     def store(self, name: str) -> Any:
         """A store over the view, with nothing in memory yet."""
         if name not in self._made:
-            view, spec = self._view, self._part.store(name)
+            view, spec = self._view, self._subtopology.store(name)
             made = store_of(spec, MemoryBacking() if view is None else view.backing(name))
             if view is not None:
                 made.commits.latest = view.contents.latest[name]

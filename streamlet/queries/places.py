@@ -48,14 +48,14 @@ class Placement:
     Args:
         served: knows the partitioners that have shown.
         topology: the application's.
-        part: of it that has the store.
+        subtopology: of it that has the store.
         spec: the store.
         samples: gives partitions with the bytes of some record keys that lie there.
     """
 
     served: ServedTasks
     topology: Topology
-    part: Subtopology
+    subtopology: Subtopology
     spec: StoreSpec
     samples: Callable[[], list[tuple[int, bytes]]]
 
@@ -79,7 +79,7 @@ class Placement:
         known = self.served.partitioners.get(self.spec.name)
         if known is not None:
             return (known,)
-        source = self.part.sources[0]
+        source = self.subtopology.sources[0]
         sample = self.samples()
         fitting = tuple(
             name
@@ -104,7 +104,9 @@ class Placement:
         """
         if isinstance(getattr(self.spec.shown, "__self__", None), StoreBuilder):
             return False
-        known = self.spec.name in self.served.partitioners or self._is_named(self.part.sources[0])
+        known = self.spec.name in self.served.partitioners or self._is_named(
+            self.subtopology.sources[0]
+        )
         return len(names) == 1 and known
 
     def _is_named(self, source: SourceNode) -> bool:
@@ -118,7 +120,7 @@ class Placement:
 
     def _is_by_key(self, topic: str) -> bool:
         """True if all records of a repartition topic lie by the bytes of their whole keys."""
-        sinks = (sink for part in self.topology.subtopologies for sink in part.sinks)
+        sinks = (sink for subtopology in self.topology.subtopologies for sink in subtopology.sinks)
         return not any(
             sink.partitioner or sink.partitions_of or sink.by_base
             for sink in sinks

@@ -198,5 +198,5 @@ def _bytes(window: GroupWindow, partitions: Sequence[TopicPartition]) -> dict[To
     return sizes
 
 
-def _names(part: Subtopology) -> list[str]:
-    return [spec.name for spec in part.stores]
+def _names(subtopology: Subtopology) -> list[str]:
+    return [spec.name for spec in subtopology.stores]

@@ -163,10 +163,10 @@ class ActiveTask:
         return is_its and self.known().limit == opened.target.limit
 
     def begin(
-        self, opened: OpenTask, part: Subtopology, processor: Task, contained: StateNumber
+        self, opened: OpenTask, subtopology: Subtopology, processor: Task, contained: StateNumber
     ) -> None:
         """Begin an active period at the processor's positions, with stores as of these."""
-        self.opened, self.subtopology, self.processor = opened, part, processor
+        self.opened, self.subtopology, self.processor = opened, subtopology, processor
         self.committed, self.contained = dict(processor.positions), contained
         self.inputs = tuple(sorted(self.committed))
         self.held = None if processor.edges is None else processor.edges.held

@@ -48,7 +48,7 @@ def blamed(task: TaskId) -> Iterator[None]:
 
 
 def changelogs_of(
-    part: Subtopology, task: TaskId, *, tables: bool = True
+    subtopology: Subtopology, task: TaskId, *, tables: bool = True
 ) -> dict[str, TopicPartition]:
     """The changelog partition of each store that has one; without ``tables`` those it writes.
 
@@ -56,8 +56,8 @@ def changelogs_of(
     """
     return {
         spec.name: TopicPartition(topic, task.partition)
-        for spec in part.stores
-        if (topic := part.changelog_topic(spec.name)) is not None
+        for spec in subtopology.stores
+        if (topic := subtopology.changelog_topic(spec.name)) is not None
         and (tables or spec.source_topic is None)
     }
 

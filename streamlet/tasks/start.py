@@ -151,11 +151,11 @@ def _young(
     return found
 
 
-def reset_policy(part: Subtopology, topic: str, settings: Settings) -> str | ByDuration:
+def reset_policy(subtopology: Subtopology, topic: str, settings: Settings) -> str | ByDuration:
     """The policy for an input topic whose log does not hold the position, as in Kafka's setting."""
-    if any(repartition.name == topic for repartition in part.repartitions):
+    if any(repartition.name == topic for repartition in subtopology.repartitions):
         return "earliest"  # what lies between two subtopologies is all to be processed
-    return part.source_of(topic).reset or settings.auto_offset_reset
+    return subtopology.source_of(topic).reset or settings.auto_offset_reset
 
 
 def policy_name(policy: str | ByDuration) -> str:
@@ -163,6 +163,6 @@ def policy_name(policy: str | ByDuration) -> str:
     return "by_duration" if isinstance(policy, ByDuration) else policy
 
 
-def is_table(part: Subtopology, topic: str) -> bool:
+def is_table(subtopology: Subtopology, topic: str) -> bool:
     """True if a store of the subtopology is a table over this input topic."""
-    return any(store.source_topic == topic for store in part.stores)
+    return any(store.source_topic == topic for store in subtopology.stores)

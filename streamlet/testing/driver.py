@@ -309,24 +309,24 @@ class TopologyTestDriver(Closing):
 
     # Inside.
 
-    def _open(self, part: Subtopology, number: int) -> None:
+    def _open(self, subtopology: Subtopology, number: int) -> None:
         changelogs = {
             spec.name: TopicPartition(topic, number)
-            for spec in part.stores
-            if (topic := part.changelog_topic(spec.name)) is not None
+            for spec in subtopology.stores
+            if (topic := subtopology.changelog_topic(spec.name)) is not None
         }
-        state = TaskState.open(None, part.stores, CACHE_BYTES, changelogs)
-        state.row_headers = row_headers(state.stores, part.stores, self._tracing.kept)
+        state = TaskState.open(None, subtopology.stores, CACHE_BYTES, changelogs)
+        state.row_headers = row_headers(state.stores, subtopology.stores, self._tracing.kept)
         state.check_entries(None, {})
         counts = self._topics.counts
-        inputs = part.inputs(number, counts)
+        inputs = subtopology.inputs(number, counts)
         task = self._tracing.new_task(
-            TaskId(part.id, number),
-            part,
+            TaskId(subtopology.id, number),
+            subtopology,
             state,
             dict.fromkeys(inputs, 0),
             policy=self._policy,
-            partition_counts={topic: counts.get(topic, 1) for topic in part.output_topics},
+            partition_counts={topic: counts.get(topic, 1) for topic in subtopology.output_topics},
             wall_ms=self._wall.wall_ms,
             global_stores=self._globals.stores,
             pause=no_pause,
@@ -334,13 +334,13 @@ class TopologyTestDriver(Closing):
         )
         headed = {
             topic: counts.get(topic, 1)
-            for topic in self._topology.topics_with_origins & {*part.output_topics}
+            for topic in self._topology.topics_with_origins & {*subtopology.output_topics}
         }
         writer = EdgeWriter(headed, {tp: edge_of(tp) for tp in inputs}, headed)
-        kept = DriverStores({spec.name: spec for spec in part.stores}, task)
+        kept = DriverStores({spec.name: spec for spec in subtopology.stores}, task)
         opened = DriverTask(task, state, writer, kept)
         self._parts.append(opened)
-        self._sources |= {tp.topic: part.source_of(tp.topic) for tp in inputs}
+        self._sources |= {tp.topic: subtopology.source_of(tp.topic) for tp in inputs}
         self._reader |= dict.fromkeys(inputs, opened)
 
     def _reading(self, topic: str) -> SourceNode:

@@ -48,57 +48,57 @@ def partition_counts(
     return counts
 
 
-def joined_topics(part: Subtopology, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+def joined_topics(subtopology: Subtopology, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     """The topics a subtopology reads, in groups that need equal counts; most are alone in theirs.
 
     ``names`` are those of all topics there are, for patterns.
     """
     there = tuple(names)
     groups: list[tuple[str, ...]] = []
-    for sources in joined_sources(part):
-        topics = [topic for one in sources for topic in part.topics_of(one, there)]
+    for sources in joined_sources(subtopology):
+        topics = [topic for one in sources for topic in subtopology.topics_of(one, there)]
         groups += [tuple(topics)] if len(sources) > 1 else [(topic,) for topic in topics]
     return tuple(filter(None, groups))
 
 
-def joined_sources(part: Subtopology) -> tuple[tuple[SourceNode, ...], ...]:
+def joined_sources(subtopology: Subtopology) -> tuple[tuple[SourceNode, ...], ...]:
     """The sources of a subtopology, in groups whose records meet; most are alone in theirs.
 
     Records of two sources meet in a store that several nodes have, if not all of these come behind
     the same sources.
     """
-    above = _sources_above(part)
-    group_of = {source.name: {source.name} for source in part.sources}
-    for spec in part.stores:
-        having = [above[node.name] for node in part.processors if spec.name in node.stores]
+    above = _sources_above(subtopology)
+    group_of = {source.name: {source.name} for source in subtopology.sources}
+    for spec in subtopology.stores:
+        having = [above[node.name] for node in subtopology.processors if spec.name in node.stores]
         if any(sources != having[0] for sources in having):
             together = set[str]().union(*(group_of[one] for sources in having for one in sources))
             group_of |= dict.fromkeys(together, together)
     groups = {id(group): group for group in group_of.values()}
     return tuple(
-        tuple(source for source in part.sources if source.name in group)
+        tuple(source for source in subtopology.sources if source.name in group)
         for group in groups.values()
     )
 
 
-def _sources_above(part: Subtopology) -> dict[str, frozenset[str]]:
+def _sources_above(subtopology: Subtopology) -> dict[str, frozenset[str]]:
     """The sources whose records may come to each node."""
-    found = {source.name: frozenset((source.name,)) for source in part.sources}
-    for node in part.processors:
+    found = {source.name: frozenset((source.name,)) for source in subtopology.sources}
+    for node in subtopology.processors:
         found[node.name] = frozenset[str]().union(*(found[name] for name in node.parents))
     return found
 
 
-def _check_tables(part: Subtopology, counts: Mapping[str, int]) -> None:
+def _check_tables(subtopology: Subtopology, counts: Mapping[str, int]) -> None:
     """Refuse a table whose topic, which is its changelog, has fewer partitions than tasks."""
-    most = part.task_count(counts)
-    for spec in part.stores:
+    most = subtopology.task_count(counts)
+    for spec in subtopology.stores:
         topic = spec.source_topic
         if topic is not None and counts[topic] < most:
             raise TopologyError(
                 f"{topic} is read as a table and has {counts[topic]} partitions, but subtopology "
-                f"{part.id} has {most} tasks, and each needs one of it; send what is merged with "
-                "it through repartition()"
+                f"{subtopology.id} has {most} tasks, and each needs one of it; send what is merged "
+                "with it through repartition()"
             )
 
 
@@ -142,7 +142,7 @@ def _check_patterns(parts: Sequence[Subtopology], names: Sequence[str]) -> None:
 
 
 def _settle(
-    part: Subtopology,
+    subtopology: Subtopology,
     group: Sequence[str],
     ours: Mapping[str, InternalTopic],
     counts: dict[str, int],
@@ -160,7 +160,7 @@ def _settle(
         if other != number:
             raise TopologyError(
                 f"{first} has {number} partitions and {topic} has {other}, but subtopology "
-                f"{part.id} joins them and needs equal counts; "
+                f"{subtopology.id} joins them and needs equal counts; "
                 "send one of them through repartition()"
             )
     counts.update(dict.fromkeys(group, number))
@@ -168,7 +168,7 @@ def _settle(
 
 
 def _inherit(
-    part: Subtopology,
+    subtopology: Subtopology,
     group: Sequence[str],
     parts: Sequence[Subtopology],
     ours: Mapping[str, InternalTopic],
@@ -182,7 +182,9 @@ def _inherit(
     """
     read = {topic for topic in group if not ours[topic].follows}
     writers = [
-        other for other in parts if other is not part and read.intersection(other.output_topics)
+        other
+        for other in parts
+        if other is not subtopology and read.intersection(other.output_topics)
     ]
     behind = {topic for writer in writers for topic in writer.topics_among(counts)}
     if not behind or not behind <= counts.keys():

@@ -98,11 +98,11 @@ def as_mermaid(topology: Topology) -> str:
     return "\n".join([*lines, *shown, *links]) + "\n"
 
 
-def _part_text(topology: Topology, part: Subtopology) -> str:
-    nodes = {node.name: node for node in _in_order(part)}
+def _part_text(topology: Topology, subtopology: Subtopology) -> str:
+    nodes = {node.name: node for node in _in_order(subtopology)}
     order = printed_order({name: _parents(node) for name, node in nodes.items()})
     text = "".join(f"    {_node_text(topology, nodes[name], order)}\n" for name in order.nodes)
-    return f"Sub-topology: {part.id}\n{text}"
+    return f"Sub-topology: {subtopology.id}\n{text}"
 
 
 def _global_text(number: int, table: GlobalTableSpec) -> str:
@@ -135,19 +135,19 @@ def _parents(node: Node) -> tuple[str, ...]:
     return () if isinstance(node, SourceNode) else tuple(node.parents)
 
 
-def _in_order(part: Subtopology) -> list[Node]:
+def _in_order(subtopology: Subtopology) -> list[Node]:
     """Nodes, each behind all its parents."""
-    placed: dict[str, Node] = {source.name: source for source in part.sources}
-    below: list[ProcessorNode | SinkNode] = [*part.processors, *part.sinks]
+    placed: dict[str, Node] = {source.name: source for source in subtopology.sources}
+    below: list[ProcessorNode | SinkNode] = [*subtopology.processors, *subtopology.sinks]
     for node in below:  # creation order has parents first already; sinks lead nowhere
         placed[node.name] = node
     return list(placed.values())
 
 
-def _part_json(part: Subtopology) -> dict[str, Any]:
+def _part_json(subtopology: Subtopology) -> dict[str, Any]:
     return {
-        "id": part.id,
-        "hash": part.hash.hex(),
+        "id": subtopology.id,
+        "hash": subtopology.hash.hex(),
         "sources": [
             {
                 "name": source.name,
@@ -155,18 +155,18 @@ def _part_json(part: Subtopology) -> dict[str, Any]:
                 **({} if source.pattern is None else {"pattern": source.pattern.pattern}),
                 "key": serde_name(source.key),
                 "value": serde_name(source.value),
-                "successors": list(part.below(source.name)),
+                "successors": list(subtopology.below(source.name)),
             }
-            for source in part.sources
+            for source in subtopology.sources
         ],
         "processors": [
             {
                 "name": node.name,
                 "stores": list(node.stores),
                 "predecessors": list(node.parents),
-                "successors": list(part.below(node.name)),
+                "successors": list(subtopology.below(node.name)),
             }
-            for node in part.processors
+            for node in subtopology.processors
         ],
         "sinks": [
             {
@@ -177,7 +177,7 @@ def _part_json(part: Subtopology) -> dict[str, Any]:
                 "origin": sink.origin,
                 "predecessors": list(sink.parents),
             }
-            for sink in part.sinks
+            for sink in subtopology.sinks
         ],
         "stores": [
             {
@@ -185,14 +185,14 @@ def _part_json(part: Subtopology) -> dict[str, Any]:
                 "key": serde_name(spec.key),
                 "value": serde_name(spec.value),
                 "persistent": spec.persistent,
-                "changelog": part.changelog_topic(spec.name),
+                "changelog": subtopology.changelog_topic(spec.name),
                 **_window(spec),
                 **_buffer(spec),
                 **({} if spec.versions is None else {"history_ms": spec.versions.history_ms}),
             }
-            for spec in part.stores
+            for spec in subtopology.stores
         ],
-        "repartition_topics": [topic.name for topic in part.repartitions],
+        "repartition_topics": [topic.name for topic in subtopology.repartitions],
     }
 
 
@@ -225,23 +225,25 @@ def _buffer(spec: StoreSpec) -> dict[str, Any]:
     return {"suppress": rules}
 
 
-def _links(part: Subtopology) -> list[str]:
+def _links(subtopology: Subtopology) -> list[str]:
     links: list[str] = []
-    for source in part.sources:
+    for source in subtopology.sources:
         read = [source.pattern.pattern] if source.pattern else source.topics
         links += [f"    {_id('topic', topic)} --> {_id(source.name)}" for topic in read]
-    for node in _nodes(part):
-        links += [f"    {_id(node.name)} --> {_id(child)}" for child in part.below(node.name)]
-    for node in part.processors:
+    for node in _nodes(subtopology):
+        links += [
+            f"    {_id(node.name)} --> {_id(child)}" for child in subtopology.below(node.name)
+        ]
+    for node in subtopology.processors:
         links += [f"    {_id(node.name)} -.- {_id('store', store)}" for store in node.stores]
-    for sink in part.sinks:
+    for sink in subtopology.sinks:
         if not sink.by_record:
             links.append(f"    {_id(sink.name)} --> {_id('topic', sink.topic)}")
     return links
 
 
-def _nodes(part: Subtopology) -> list[Node]:
-    return [*part.sources, *part.processors, *part.sinks]
+def _nodes(subtopology: Subtopology) -> list[Node]:
+    return [*subtopology.sources, *subtopology.processors, *subtopology.sinks]
 
 
 def _replaced(topology: Topology, one: Optimization) -> str:

@@ -67,32 +67,32 @@ class _Picture:
         for part in topology.subtopologies:
             self._add(part)
 
-    def _add(self, part: Subtopology) -> None:
-        for source in part.sources:
+    def _add(self, subtopology: Subtopology) -> None:
+        for source in subtopology.sources:
             if source.pattern is not None:
                 label = f"topics {source.pattern.pattern}"
                 starts = [self._box(source.name, "topic", label, "", source.name)]
             else:
                 starts = [self._topic(topic, source.name) for topic in source.topics]
-            ends = [*self._ends(part, source.name)]
+            ends = [*self._ends(subtopology, source.name)]
             self.ways += [(start, end) for start in starts for end in ends]
-        for node in part.processors:
-            here = self._processor(part, node.name)
-            self.ways += [(here, end) for end in self._ends(part, node.name)]
+        for node in subtopology.processors:
+            here = self._processor(subtopology, node.name)
+            self.ways += [(here, end) for end in self._ends(subtopology, node.name)]
 
-    def _ends(self, part: Subtopology, name: str) -> Iterator[str]:
+    def _ends(self, subtopology: Subtopology, name: str) -> Iterator[str]:
         """The boxes below a node."""
-        for child in part.children(name):
-            node = part.node(child)
+        for child in subtopology.children(name):
+            node = subtopology.node(child)
             if not isinstance(node, SinkNode):
-                yield self._processor(part, child)
+                yield self._processor(subtopology, child)
             elif node.topic:
                 yield self._topic(node.topic, child)
             else:
                 yield self._box(child, "topic", "a topic for each record", "", child)
 
-    def _processor(self, part: Subtopology, name: str) -> str:
-        stores = next(one.stores for one in part.processors if one.name == name)
+    def _processor(self, subtopology: Subtopology, name: str) -> str:
+        stores = next(one.stores for one in subtopology.processors if one.name == name)
         return self._box(f"node {name}", "node", name, ", ".join(stores), name)
 
     def _topic(self, topic: str, node: str = "") -> str:

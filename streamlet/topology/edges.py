@@ -139,20 +139,20 @@ def _edge(topology: Topology, topic: str, counts: Mapping[str, int] | None) -> E
     return Edge(topic)
 
 
-def _varying_before(part: Subtopology, topic: str) -> ProcessorNode | None:
+def _varying_before(subtopology: Subtopology, topic: str) -> ProcessorNode | None:
     """The first operator of whose results others may come a second time, and may reach a topic."""
-    for node in part.processors:
-        if (node.timed or not node.deterministic) and reaches(part, node, topic):
+    for node in subtopology.processors:
+        if (node.timed or not node.deterministic) and reaches(subtopology, node, topic):
             return node
     return None
 
 
-def _topics_before(part: Subtopology, topic: str) -> list[str]:
+def _topics_before(subtopology: Subtopology, topic: str) -> list[str]:
     """The input topics whose records may reach a topic, or change those that do.
 
     By a store; or all inputs, where an operator may ask for the stream time that they move.
     """
-    if any(not node.alone and reaches(part, node, topic) for node in part.processors):
-        return list(part.input_topics)
-    sources = (source for source in part.sources if reaches(part, source, topic))
+    if any(not node.alone and reaches(subtopology, node, topic) for node in subtopology.processors):
+        return list(subtopology.input_topics)
+    sources = (source for source in subtopology.sources if reaches(subtopology, source, topic))
     return [name for source in sources for name in source.topics]

@@ -77,25 +77,25 @@ class Forks:
     gathered: Mapping[str, str]
 
 
-def forks_of(part: Subtopology) -> Forks:
+def forks_of(subtopology: Subtopology) -> Forks:
     """The forks of a subtopology at which the order inside a batch could be seen."""
-    nodes: tuple[Node, ...] = (*part.sources, *part.processors, *part.sinks)
+    nodes: tuple[Node, ...] = (*subtopology.sources, *subtopology.processors, *subtopology.sinks)
     reach: dict[str, _Reach] = {}
     by_name = {node.name: node for node in nodes}
     for node in nodes:
-        _reach(part, by_name, node.name, reach)
+        _reach(subtopology, by_name, node.name, reach)
     cut: set[str] = set()
     gathered: dict[str, str] = {}
     for node in nodes:
-        pairs = combinations(part.below(node.name), 2)
+        pairs = combinations(subtopology.below(node.name), 2)
         meeting = {name for pair in pairs if reach[pair[0]].meets(reach[pair[1]]) for name in pair}
         if meeting:
-            found = _meeting_node(part, meeting, by_name, reach)
+            found = _meeting_node(subtopology, meeting, by_name, reach)
             if found is None:
                 cut.add(node.name)
             else:
                 gathered[node.name] = found
-        below = [reach[child] for child in part.below(node.name)]
+        below = [reach[child] for child in subtopology.below(node.name)]
         own = _own(node)
         if not isinstance(node, SourceNode) and any(own.shares_store(other) for other in below):
             cut.update(node.parents)
@@ -104,7 +104,7 @@ def forks_of(part: Subtopology) -> Forks:
 
 
 def _meeting_node(
-    part: Subtopology, branches: set[str], by_name: dict[str, Node], reach: dict[str, _Reach]
+    subtopology: Subtopology, branches: set[str], by_name: dict[str, Node], reach: dict[str, _Reach]
 ) -> str | None:
     """The node in which all ways of these branches end that keep nothing; None: there is none."""
     common = frozenset.intersection(*(reach[one].nodes for one in branches))
@@ -113,7 +113,7 @@ def _meeting_node(
         if name in common:
             behind = reach[name].nodes
             between = every - behind
-            leaving = {child for one in between for child in part.below(one)} - between
+            leaving = {child for one in between for child in subtopology.below(one)} - between
             if leaving <= {name} and _keep_nothing(by_name[one] for one in between):
                 return name
     return None
@@ -129,12 +129,12 @@ def _keep_nothing(nodes: Iterable[Node]) -> bool:
 
 
 def _reach(
-    part: Subtopology, by_name: dict[str, Node], name: str, reach: dict[str, _Reach]
+    subtopology: Subtopology, by_name: dict[str, Node], name: str, reach: dict[str, _Reach]
 ) -> _Reach:
     if name not in reach:
         whole = _own(by_name[name])
-        for child in part.below(name):
-            whole |= _reach(part, by_name, child, reach)
+        for child in subtopology.below(name):
+            whole |= _reach(subtopology, by_name, child, reach)
         reach[name] = whole
     return reach[name]
 

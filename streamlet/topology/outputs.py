@@ -41,37 +41,38 @@ def refuse_chosen(application: str, above: Iterable[SourceNode], topic: str) -> 
     refuse_loop(above, topic, "function")
 
 
-def check_origins(part: Subtopology) -> None:
+def check_origins(subtopology: Subtopology) -> None:
     """Refuse origins for results that may stem from other records a second time.
 
     Those that come at times of their own, and those of two streams that meet.
     """
-    for sink in (sink for sink in part.sinks if sink.origin):
-        timed = timed_before(part, sink.topic)
+    for sink in (sink for sink in subtopology.sinks if sink.origin):
+        timed = timed_before(subtopology, sink.topic)
         if timed is not None:
             raise TopologyError(
                 f"topic {sink.topic!r} is written with origins, and results of {timed.name} come "
                 f"{timed.timed}, not each with a record: to(origin=True) cannot tell which of them "
                 "are repeated"
             )
-        answers = answers_before(part, sink.topic)
+        answers = answers_before(subtopology, sink.topic)
         if answers is not None:
             raise TopologyError(
                 f"topic {sink.topic!r} is written with origins, and its records come from a join "
                 f"by foreign keys ({answers}): after a crash the same row is asked for and "
                 "answered again, so to(origin=True) cannot tell which results are repeated"
             )
-        looking = global_before(part, sink.topic)
+        looking = global_before(subtopology, sink.topic)
         if looking is not None:
             raise TopologyError(
                 f"topic {sink.topic!r} is written with origins, and {looking.name} looks into a "
                 f"global table ({', '.join(looking.globals)}): read again after a crash, the same "
                 "records may meet newer rows, so to(origin=True) cannot tell which are repeated"
             )
-        met = joined_before(part, sink.topic)
+        met = joined_before(subtopology, sink.topic)
         if met is not None:
             raise TopologyError(
                 f"topic {sink.topic!r} is written with origins, and {met.name} joins records of "
-                f"{' and '.join(part.input_topics)}: read again after a crash, the other one of "
-                "two may come second, so to(origin=True) cannot tell which results are repeated"
+                f"{' and '.join(subtopology.input_topics)}: read again after a crash, the other "
+                "one of two may come second, so to(origin=True) cannot tell which results are "
+                "repeated"
             )

@@ -288,25 +288,25 @@ def _subtopology(
     )
 
 
-def _canonical(part: Subtopology, noted: Callable[[Any], str]) -> dict[str, Any]:
+def _canonical(subtopology: Subtopology, noted: Callable[[Any], str]) -> dict[str, Any]:
     """The form in which two versions of a subtopology are compared: names only, no addresses.
 
     ``noted`` gives the names of serdes.
     """
     return {
-        "id": part.id,
+        "id": subtopology.id,
         "sources": [
             [
                 *(node.name, node.topics, noted(node.key), noted(node.value)),
                 *([] if node.pattern is None else ["pattern", node.pattern.pattern]),
                 *([] if node.partitioner == DEFAULT else ["partitioner", node.partitioner]),
             ]
-            for node in part.sources
+            for node in subtopology.sources
         ],
-        "processors": [[node.name, node.parents, node.stores] for node in part.processors],
+        "processors": [[node.name, node.parents, node.stores] for node in subtopology.processors],
         "sinks": [
             [node.name, node.parents, node.topic, noted(node.key), noted(node.value)]
-            for node in part.sinks
+            for node in subtopology.sinks
         ],
         "stores": [
             [
@@ -321,7 +321,7 @@ def _canonical(part: Subtopology, noted: Callable[[Any], str]) -> dict[str, Any]
                 *([] if spec.versions is None else ["versions", spec.versions.history_ms]),
                 *(["timers"] if spec.timers else []),
             ]
-            for spec in part.stores
+            for spec in subtopology.stores
         ],
     }
 

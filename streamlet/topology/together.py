@@ -43,28 +43,32 @@ class Together:
     waiting: tuple[WaitingRecords, ...] = ()
 
 
-def together_of(part: Subtopology) -> Together | None:
+def together_of(subtopology: Subtopology) -> Together | None:
     """The bound for a subtopology; None: its records must be taken one after the other."""
-    if not part.patterns and len(part.input_topics) < 2:
+    if not subtopology.patterns and len(subtopology.input_topics) < 2:
         return None
-    if not _same_keys(part):
+    if not _same_keys(subtopology):
         return None
-    if any(sink.by_record for sink in part.sinks) or not all(map(_by_key, part.processors)):
+    if any(sink.by_record for sink in subtopology.sinks) or not all(
+        map(_by_key, subtopology.processors)
+    ):
         return None
-    if not _may_come_late(part):
+    if not _may_come_late(subtopology):
         return None
-    if any(node.around is not None and node.in_order for node in part.processors):
+    if any(node.around is not None and node.in_order for node in subtopology.processors):
         return None  # its hook would meet the records twice, see ``OrderedOperator``
-    if any(store.ttl_ms is not None for store in part.stores):
+    if any(store.ttl_ms is not None for store in subtopology.stores):
         return None  # rows expire by the time of records of other keys
-    spreads = [node.spread_ms for node in part.processors if node.spread_ms is not None]
-    waiting = tuple(_waiting(part, node) for node in part.processors if node.grace_ms is not None)
+    spreads = [node.spread_ms for node in subtopology.processors if node.spread_ms is not None]
+    waiting = tuple(
+        _waiting(subtopology, node) for node in subtopology.processors if node.grace_ms is not None
+    )
     return Together(min(spreads, default=None), waiting)
 
 
-def _same_keys(part: Subtopology) -> bool:
+def _same_keys(subtopology: Subtopology) -> bool:
     """True if keys of all sources are of one type, and equal where their bytes are."""
-    serdes = [source.key for source in part.sources]
+    serdes = [source.key for source in subtopology.sources]
     names = {(serde.name, getattr(serde, "exact", None)) for serde in serdes}
     return len(names) == 1 and all(exact is not None for _, exact in names)
 
@@ -78,43 +82,47 @@ def _keeps_nothing(node: ProcessorNode) -> bool:
     return not (node.stores or node.globals or node.timed or node.aside)
 
 
-def _may_come_late(part: Subtopology) -> bool:
+def _may_come_late(subtopology: Subtopology) -> bool:
     """True if results of nodes that work in order may be sent behind those of all other nodes.
 
     They may if nothing below keeps anything, since they have other keys, and if no record has
     results from elsewhere in the topics that they lead to: these would have to be before them or
     behind them. So a source may not lead to both sides of a join either.
     """
-    ordered = frozenset(node.name for node in part.processors if node.in_order)
-    above = [_down(part, source.name, ordered) for source in part.sources]
-    below = [part.node(name) for one in ordered for name in _down(part, one) - {one}]
+    ordered = frozenset(node.name for node in subtopology.processors if node.in_order)
+    above = [_down(subtopology, source.name, ordered) for source in subtopology.sources]
+    below = [subtopology.node(name) for one in ordered for name in _down(subtopology, one) - {one}]
     topics = {node.topic for node in below if isinstance(node, SinkNode)}
-    elsewhere = {sink.topic for sink in part.sinks if any(sink.name in one for one in above)}
+    elsewhere = {sink.topic for sink in subtopology.sinks if any(sink.name in one for one in above)}
     kept = [node for node in below if isinstance(node, ProcessorNode) and not _keeps_nothing(node)]
     return not (kept or topics & elsewhere) and all(len(one & ordered) <= 1 for one in above)
 
 
-def _waiting(part: Subtopology, node: ProcessorNode) -> WaitingRecords:
+def _waiting(subtopology: Subtopology, node: ProcessorNode) -> WaitingRecords:
     """The records that a node keeps until their grace is over."""
     assert node.grace_ms is not None
     writers = {
-        one.name for one in part.processors if set(one.stores).difference(one.reads) & {*node.reads}
+        one.name
+        for one in subtopology.processors
+        if set(one.stores).difference(one.reads) & {*node.reads}
     }
     return WaitingRecords(
         node.stores[0],
-        _topics_above(part, {node.name}),
-        _topics_above(part, writers),
+        _topics_above(subtopology, {node.name}),
+        _topics_above(subtopology, writers),
         node.grace_ms,
     )
 
 
-def _topics_above(part: Subtopology, names: set[str]) -> frozenset[str]:
+def _topics_above(subtopology: Subtopology, names: set[str]) -> frozenset[str]:
     """The topics whose records come to one of these nodes."""
-    sources = (source for source in part.sources if _down(part, source.name) & names)
+    sources = (source for source in subtopology.sources if _down(subtopology, source.name) & names)
     return frozenset(topic for source in sources for topic in source.topics)
 
 
-def _down(part: Subtopology, name: str, ends: frozenset[str] = frozenset()) -> frozenset[str]:
+def _down(
+    subtopology: Subtopology, name: str, ends: frozenset[str] = frozenset()
+) -> frozenset[str]:
     """A node with all that are below it, as far as nodes at which this ends, and these."""
-    below = () if name in ends else part.below(name)
-    return frozenset({name}).union(*(_down(part, child, ends) for child in below))
+    below = () if name in ends else subtopology.below(name)
+    return frozenset({name}).union(*(_down(subtopology, child, ends) for child in below))

@@ -40,7 +40,7 @@ class TaskEdges:
     """The edges that lead to a task, and those that begin there.
 
     Args:
-        part: what the task does.
+        subtopology: what the task does.
         positions: of its input partitions, where it begins.
         notes: of these positions.
         writer: writes its own edges; None: there are none.
@@ -52,7 +52,7 @@ class TaskEdges:
 
     def __init__(
         self,
-        part: Subtopology,
+        subtopology: Subtopology,
         positions: Mapping[TopicPartition, int],
         notes: Mapping[TopicPartition, InputNote],
         writer: EdgeWriter | None,
@@ -62,7 +62,7 @@ class TaskEdges:
         ordered: Collection[str] = (),
     ) -> None:
         self._notes = dict(notes)
-        between = {topic.name for topic in part.repartitions}
+        between = {topic.name for topic in subtopology.repartitions}
         self._filters = {
             tp: EdgeFilter(note, buffered=len(notes) > 1, sources=sources[tp.topic])
             for tp, note in notes.items()
@@ -271,7 +271,7 @@ class EdgePlan:
 
     def of_task(
         self,
-        part: Subtopology,
+        subtopology: Subtopology,
         positions: Mapping[TopicPartition, int],
         notes: Mapping[TopicPartition, InputNote],
         topic_ids: Mapping[str, str],
@@ -281,17 +281,17 @@ class EdgePlan:
 
         ``topic_ids`` as far as just read.
         """
-        read = {topic.name for topic in part.repartitions}
+        read = {topic.name for topic in subtopology.repartitions}
         sources = {topic: self._sources(topic) for topic in read}
-        writer = self._writer(part, notes, topic_ids, start)
+        writer = self._writer(subtopology, notes, topic_ids, start)
         writers = {topic: self._writers_of(topic) for topic in read}
         noted = {tp.topic for tp, note in notes.items() if note.held}
         for topic in read & (self._held.keys() | noted):
             self.keys.expect(self._tasks_of(writers[topic]))
         # Origins are made of offsets, as places have to be then, also where some waited before.
-        ordered = read if self._orderly(part, start) else read - self._held.keys()
+        ordered = read if self._orderly(subtopology, start) else read - self._held.keys()
         facts = writer, sources, writers, self.keys, self.ordered | ordered
-        return TaskEdges(part, positions, notes, *facts)
+        return TaskEdges(subtopology, positions, notes, *facts)
 
     def _writers_of(self, topic: str) -> frozenset[int]:
         """The subtopologies whose tasks write to a topic."""
@@ -308,17 +308,19 @@ class EdgePlan:
 
     def _writer(
         self,
-        part: Subtopology,
+        subtopology: Subtopology,
         notes: Mapping[TopicPartition, InputNote],
         topic_ids: Mapping[str, str],
         start: Start,
     ) -> EdgeWriter | None:
-        begun = self._begun(part, start)
+        begun = self._begun(subtopology, start)
         counts = {**self._prefixed, **self._headed, **{one: self._counts[one] for one in begun}}
-        writes = {topic: counts[topic] for topic in part.output_topics if topic in counts}
-        waits = {topic: self._held[topic] for topic in part.output_topics if topic in self._held}
+        writes = {topic: counts[topic] for topic in subtopology.output_topics if topic in counts}
+        waits = {
+            topic: self._held[topic] for topic in subtopology.output_topics if topic in self._held
+        }
         # Where nothing waits any more, what did is still to be decided.
-        written = self._between.intersection(part.output_topics)
+        written = self._between.intersection(subtopology.output_topics)
         tells = {one: self._counts[one] for one in written} if start.signs else waits
         if not writes and not tells:
             return None
@@ -330,32 +332,32 @@ class EdgePlan:
         if tells:
             known = start.period, tells, agreement, self.keys, self.undecided
             held = HeldWriter(*known, exact=self._exact, holds=waits)
-        wanted = self._prefixed.keys() & set(part.output_topics)
-        if not self._orderly(part, start):
+        wanted = self._prefixed.keys() & set(subtopology.output_topics)
+        if not self._orderly(subtopology, start):
             wanted -= self._held.keys()
         forms = OriginForms(wanted, begun, agreement, held, self._timeout_ms)
         return EdgeWriter(writes, edges, self._headed, agreement, held, forms)
 
-    def _begun(self, part: Subtopology, start: Start) -> frozenset[str]:
+    def _begun(self, subtopology: Subtopology, start: Start) -> frozenset[str]:
         """The topics to which records bear origins as of the commit of a start."""
-        return start.bearing(self._between.intersection(part.output_topics))
+        return start.bearing(self._between.intersection(subtopology.output_topics))
 
-    def _orderly(self, part: Subtopology, start: Start) -> bool:
+    def _orderly(self, subtopology: Subtopology, start: Start) -> bool:
         """True if what is written may bear origins although records wait in what is read."""
-        return bool(self._begun(part, start)) or not self.agreement.held
+        return bool(self._begun(subtopology, start)) or not self.agreement.held
 
-    def _in_order(self, part: Subtopology, topic: str) -> bool:
+    def _in_order(self, subtopology: Subtopology, topic: str) -> bool:
         """True if places in a topic are to be offsets: origins are made of them, or marks are many.
 
         Marks of writers have to fit into what a broker takes with a commit.
         """
         writers = [one for one in self._topology.subtopologies if topic in one.output_topics]
         count = sum(one.task_count(self._counts) for one in writers)
-        between = len(self._between.intersection(part.output_topics))
-        size = longest_text(part.changelog_topics, count, signs=True, between=between)
+        between = len(self._between.intersection(subtopology.output_topics))
+        size = longest_text(subtopology.changelog_topics, count, signs=True, between=between)
         if count > MOST_SOURCES or size > METADATA_MAX_BYTES:
             return True
-        return any(sink.origin for sink in part.sinks)
+        return any(sink.origin for sink in subtopology.sinks)
 
     def _sources(self, topic: str) -> list[int]:
         return [

@@ -61,7 +61,7 @@ class Slot:
 class Fold:
     """One aggregation with all that it takes to do it."""
 
-    part: Subtopology
+    subtopology: Subtopology
     node: ProcessorNode
     slots: tuple[Slot, ...]
     #: Of the results in a dict; None where the result is one value.
@@ -119,18 +119,18 @@ def folds(topology: Topology, policy: ErrorPolicy) -> tuple[Fold, ...]:
     return found
 
 
-def _fold(part: Subtopology, node: ProcessorNode) -> Fold:
+def _fold(subtopology: Subtopology, node: ProcessorNode) -> Fold:
     if not node.name.startswith(_AGGREGATE):
         raise Unfit(f"{node.name} keeps state and is not count(), nor an aggregate of expressions")
-    for other in part.processors:
+    for other in subtopology.processors:
         if other.name != node.name and set(other.stores) & set(node.stores):
             raise Unfit(f"{other.name} uses the store of {node.name}")
-    if part.store(node.stores[0]).ttl_ms is not None:
+    if subtopology.store(node.stores[0]).ttl_ms is not None:
         raise Unfit(f"rows of {node.name} expire (ttl=), by the times of the records before")
     context: Any = Storeless()
     operator = node.factory(context)
     inner = operator.inner if isinstance(operator, SkipNulls) else operator
-    spec = part.store(node.stores[0])
+    spec = subtopology.store(node.stores[0])
     value, made = spec.value, None
     if isinstance(inner, Count):
         names: tuple[str, ...] | None = None
@@ -145,7 +145,9 @@ def _fold(part: Subtopology, node: ProcessorNode) -> Fold:
     kept = (slots[0].result,) if made is None or names is None else (made.kept, dict)
     if not any(is_ours(value, of) for of in kept):
         raise Unfit(f"{node.name} keeps its {kept[-1].__name__} as {value.name}")
-    return Fold(part, node, slots, names, spec.key, value, _sinks(part, node, spec.key))
+    return Fold(
+        subtopology, node, slots, names, spec.key, value, _sinks(subtopology, node, spec.key)
+    )
 
 
 def _slots(node: ProcessorNode, made: MadeOf) -> tuple[tuple[str, ...] | None, tuple[Slot, ...]]:
@@ -171,22 +173,22 @@ def _slot(node: ProcessorNode, one: Aggregation, made: MadeOf) -> Slot:
     return Slot(kind, of, compiled(one.of, made.value_type))
 
 
-def _sinks(part: Subtopology, node: ProcessorNode, key: Serde[Any]) -> tuple[SinkNode, ...]:
+def _sinks(subtopology: Subtopology, node: ProcessorNode, key: Serde[Any]) -> tuple[SinkNode, ...]:
     """The sinks of its results, if nothing between sees every update."""
     found: list[SinkNode] = []
-    waiting = list(part.children(node.name))
+    waiting = list(subtopology.children(node.name))
     while waiting:
-        below = part.node(waiting.pop(0))
+        below = subtopology.node(waiting.pop(0))
         if isinstance(below, SinkNode):
-            found.append(_fit_sink(part, below, key))
+            found.append(_fit_sink(subtopology, below, key))
         elif below.name.startswith(_TO_STREAM):
-            waiting += part.children(below.name)
+            waiting += subtopology.children(below.name)
         else:
             raise Unfit(f"{below.name} behind {node.name} sees every update")
     return tuple(found)
 
 
-def _fit_sink(part: Subtopology, sink: SinkNode, key: Serde[Any]) -> SinkNode:
+def _fit_sink(subtopology: Subtopology, sink: SinkNode, key: Serde[Any]) -> SinkNode:
     if sink.chooses_partitions:
         raise Unfit(f"{sink.name} chooses partitions")
     alike = bool(key.accepts) and (sink.key.name, sink.key.accepts) == (key.name, key.accepts)

@@ -177,10 +177,10 @@ def mapped_by(topology: Topology) -> frozenset[int]:
     return frozenset(part.id for part in topology.subtopologies if _maps(part, inside))
 
 
-def _maps(part: Subtopology, inside: frozenset[str]) -> bool:
+def _maps(subtopology: Subtopology, inside: frozenset[str]) -> bool:
     """True if each of its tasks has one partition, and none a state."""
-    topics = part.input_topics
-    return not part.stateful and len(topics) == 1 and topics[0] not in inside
+    topics = subtopology.input_topics
+    return not subtopology.stateful and len(topics) == 1 and topics[0] not in inside
 
 
 def _levels(topology: Topology, inside: frozenset[str], mapped: frozenset[int]) -> dict[int, int]:

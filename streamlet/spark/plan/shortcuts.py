@@ -43,19 +43,19 @@ def shortcuts(topology: Topology, folds: Sequence[Fold]) -> Mapping[str, int]:
 def _topics(fold: Fold) -> tuple[str, ...]:
     """The topics of the fold's source; none if that has other nodes behind it, or is no source."""
     (parent,) = fold.node.parents
-    source = fold.part.node(parent)
-    alone = fold.part.children(parent) == (fold.node.name,)
+    source = fold.subtopology.node(parent)
+    alone = fold.subtopology.children(parent) == (fold.node.name,)
     return source.topics if alone and isinstance(source, SourceNode) else ()
 
 
-def _alike(part: Subtopology, sink: SinkNode, fold: Fold) -> bool:
+def _alike(subtopology: Subtopology, sink: SinkNode, fold: Fold) -> bool:
     if sink.key.name != fold.key.name or not is_ours(sink.key, sink.key.exact):
         return False
     sources: list[SourceNode] = []
     types: set[Any] = set()
     waiting = list(sink.parents)
     while waiting:
-        node = part.node(waiting.pop())
+        node = subtopology.node(waiting.pop())
         if isinstance(node, SourceNode):
             sources.append(node)
         elif isinstance(node, ProcessorNode) and not node.stores and _only_looks(node, types):

@@ -135,28 +135,28 @@ class Folder:
         columns = output.keys, output.values, output.timestamps
         return PartitionBatch(output.topic, _INSIDE, offsets, *columns)
 
-    def _cut(self, part: Subtopology, numbers: Mapping[str, int]) -> Subtopology:
+    def _cut(self, subtopology: Subtopology, numbers: Mapping[str, int]) -> Subtopology:
         """The part up to its aggregations, or up to the topic that is the way to one."""
-        kept = (node.name for node in part.processors if node.name not in numbers)
+        kept = (node.name for node in subtopology.processors if node.name not in numbers)
         return attrs.evolve(
-            part,
+            subtopology,
             processors=(
                 *(
                     self._collecting(numbers[node.name], node) if node.name in numbers else node
-                    for node in part.processors
+                    for node in subtopology.processors
                 ),
                 *(
                     self._collecting(self._shortcuts[sink.topic], sink)
-                    for sink in part.sinks
+                    for sink in subtopology.sinks
                     if sink.topic in self._shortcuts
                 ),
             ),
-            sinks=tuple(sink for sink in part.sinks if sink.topic not in self._shortcuts),
+            sinks=tuple(sink for sink in subtopology.sinks if sink.topic not in self._shortcuts),
             stores=(),
             children={
                 name: below
-                for name in [*(one.name for one in part.sources), *kept]
-                if (below := part.children(name))
+                for name in [*(one.name for one in subtopology.sources), *kept]
+                if (below := subtopology.children(name))
             },
         )
 

@@ -18,14 +18,14 @@ def state_number(epoch: int) -> StateNumber:
 
 
 def changelog_outputs(
-    part: Subtopology, partition: int, drained: Drained, epoch: int, now_ms: int
+    subtopology: Subtopology, partition: int, drained: Drained, epoch: int, now_ms: int
 ) -> list[Output]:
     """The drained entries of a task's stores as records of their changelogs.
 
     Those of stores without a changelog, and of tables that are read from their own, are left out.
 
     Args:
-        part: the task's subtopology.
+        subtopology: the task's subtopology.
         partition: of the task, and so of its changelogs.
         drained: of its stores.
         epoch: of the backfill.
@@ -33,8 +33,8 @@ def changelog_outputs(
     """
     found = []
     for store, columns in sorted(drained.columns.items()):
-        topic = part.changelog_topic(store)
-        if topic not in part.changelog_topics:
+        topic = subtopology.changelog_topic(store)
+        if topic not in subtopology.changelog_topics:
             continue
         values, headers = encode_column(state_number(epoch), columns.values)
         count = len(columns.keys)

@@ -280,26 +280,28 @@ class Runner:
         """The report of a task's last ``run``, with the number of records that were sent on."""
         return msgspec.structs.replace(self._warm[which].report, written=written)
 
-    def _new_head(self, which: TaskId, part: Subtopology) -> TaskHeader:
-        partitions = part.task_count(self._plan.counts)
-        return TaskHeader(str(which), part.hash + ROWS, partitions, b"", Extent(), 0, -1, {}, {})
+    def _new_head(self, which: TaskId, subtopology: Subtopology) -> TaskHeader:
+        partitions = subtopology.task_count(self._plan.counts)
+        return TaskHeader(
+            str(which), subtopology.hash + ROWS, partitions, b"", Extent(), 0, -1, {}, {}
+        )
 
     def _opened(
-        self, which: TaskId, part: Subtopology, head: TaskHeader, kept: KeptState
+        self, which: TaskId, subtopology: Subtopology, head: TaskHeader, kept: KeptState
     ) -> tuple[Task, Segments]:
         phase = crc32(head.task.encode()) / (1 << 32)
         segments = Segments(kept, head.extent, self._limits, phase)
-        state = TaskState(None, part.stores, CACHE_BYTES, {}, SegmentEngine(segments))
+        state = TaskState(None, subtopology.stores, CACHE_BYTES, {}, SegmentEngine(segments))
         state.check_entries(None, {})
         for name, latest in head.latest.items():
             state.stores[name].commits.latest = latest
         positions = {
             tp: head.positions.get(tp.topic, 0)
-            for tp in part.inputs(which.partition, self._plan.counts)
+            for tp in subtopology.inputs(which.partition, self._plan.counts)
         }
         task = Task(
             which,
-            part,
+            subtopology,
             state,
             positions,
             policy=self._policy,

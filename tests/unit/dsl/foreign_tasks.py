@@ -26,7 +26,7 @@ class _Owned:
     """A task with what its last commit contains."""
 
     id: TaskId
-    part: Subtopology
+    subtopology: Subtopology
     positions: dict[TopicPartition, int]
     rows: dict[str, dict[bytes, bytes]]
     state: Any = None
@@ -52,13 +52,13 @@ class ForeignCluster:
         self._late: list[list[Output]] = []
         self.tasks = [
             _Owned(
-                TaskId(part.id, number),
-                part,
-                {TopicPartition(topic, number): 0 for topic in part.input_topics},
-                {spec.name: {} for spec in part.stores},
+                TaskId(subtopology.id, number),
+                subtopology,
+                {TopicPartition(topic, number): 0 for topic in subtopology.input_topics},
+                {spec.name: {} for spec in subtopology.stores},
             )
-            for part in self.topology.subtopologies
-            for number in range(self.counts[part.input_topics[0]])
+            for subtopology in self.topology.subtopologies
+            for number in range(self.counts[subtopology.input_topics[0]])
         ]
         for owned in self.tasks:
             self._open(owned)
@@ -143,12 +143,12 @@ class ForeignCluster:
         return sum(owned.task.counters.dropped for owned in self.tasks)
 
     def _open(self, owned: _Owned) -> None:
-        owned.state = TaskState.open(None, owned.part.stores, 1)
+        owned.state = TaskState.open(None, owned.subtopology.stores, 1)
         for store, rows in owned.rows.items():
             columns = Columns(store, list(rows), list(rows.values()))
             owned.state.load(columns, TopicPartition(store, owned.id.partition), 0, 0)
         owned.task = Task(
-            *(owned.id, owned.part, owned.state, owned.positions),
+            *(owned.id, owned.subtopology, owned.state, owned.positions),
             policy=self._policy,
             partition_counts=self.counts,
         )

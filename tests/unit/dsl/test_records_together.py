@@ -273,7 +273,7 @@ def played(build: Callable[[App], None], history: list[list[Any]], most: int) ->
     return task.seen()
 
 
-def one_by_one(part: Subtopology) -> None:
+def one_by_one(subtopology: Subtopology) -> None:
     """No records are taken together."""
 
 

@@ -29,11 +29,12 @@ class Copy:
     commits: int = 0
 
     @classmethod
-    def of(cls, part: Subtopology, task: TaskId, clock: ManualClock, folder: Path) -> Copy:
-        (spec,) = part.stores
+    def of(cls, subtopology: Subtopology, task: TaskId, clock: ManualClock, folder: Path) -> Copy:
+        (spec,) = subtopology.stores
         tp = TopicPartition(f"changelog-of-{spec.name}", task.partition)
         states = [
-            TaskState.open(one, part.stores, 1 << 20, {spec.name: tp}) for one in (folder, None)
+            TaskState.open(one, subtopology.stores, 1 << 20, {spec.name: tp})
+            for one in (folder, None)
         ]
         opened = OpenTask(task, states[0])
         made = cls(opened, states[1], clock)
