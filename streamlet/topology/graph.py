@@ -54,9 +54,9 @@ class Topology:
     foreign_joins: tuple[ForeignJoin, ...] = ()
 
     def __repr__(self) -> str:
-        parts = len(self.subtopologies)
-        named = f"{self.application!r}, {parts} {'part' if parts == 1 else 'parts'}"
-        return f"<Topology of {named}: App.describe() shows them>"
+        count = len(self.subtopologies)
+        parts = f"{count} subtopolog{'y' if count == 1 else 'ies'}"
+        return f"<Topology of {self.application!r}, {parts}: App.describe() shows it>"
 
     def subtopology(self, number: int) -> Subtopology:
         """The subtopology with this number."""

@@ -141,5 +141,5 @@ def test_a_regular_expression_that_is_text_is_told_how_patterns_are_read() -> No
 def test_a_topology_is_short_as_text_and_names_what_shows_it() -> None:
     app = sl.App("counts")
     app.stream("in", key=str, value=str).group_by(lambda _, value: value).count()
-    said = "<Topology of 'counts', 2 parts: App.describe() shows them>"
+    said = "<Topology of 'counts', 2 subtopologies: App.describe() shows it>"
     assert repr(app.topology()) == said
