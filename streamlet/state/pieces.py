@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import attrs
 
+from streamlet.columnwise import sorted_rows
 from streamlet.state.backing import Columns, StorageEngine
 
 #: Rows of one store that go to the disk at once: RocksDB's client takes them without letting
@@ -36,6 +37,7 @@ def write_ahead(
         if bulk and len(part.keys) >= disk.bulk_records:
             disk.bulk(part)
             continue
-        for piece in part.pieces(PIECE_ROWS):
+        keys, values = sorted_rows(part.keys, part.values)  # a memtable takes neighbours sooner
+        for piece in attrs.evolve(part, keys=keys, values=values).pieces(PIECE_ROWS):
             disk.write_ahead(piece)
     return [attrs.evolve(p, keys=[], values=[]) if p in many else p for p in columns]

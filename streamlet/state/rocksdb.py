@@ -25,6 +25,7 @@ from rocksdict import (
     WriteBatch,
 )
 
+from streamlet.columnwise import put_items
 from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
@@ -277,10 +278,8 @@ class RocksEngine:
         _guarded(self._folder, self._db.write, batch)
 
     def _put(self, batch: WriteBatch, part: Columns) -> None:
-        put, delete = batch.put, batch.delete
         batch.set_default_column_family(self._handles[part.store])
-        for key, value in zip(part.keys, part.values, strict=True):
-            delete(key) if value is None else put(key, value)
+        put_items(batch, part.keys, part.values, 0, len(part.keys))
 
     def _flush(self) -> None:
         """Flush as closing would, and note how long the manifest is after it."""
