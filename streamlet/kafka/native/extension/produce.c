@@ -9,8 +9,10 @@ typedef struct {
 
 static PyObject *part_of(PyObject *column, Py_ssize_t first, Py_ssize_t end, int *bad) {
     if (column == Py_None) return NULL;
-    int whole = !first && PySequence_Size(column) == end;
-    PyObject *part = whole ? Py_NewRef(column) : PySequence_GetSlice(column, first, end);
+    Py_ssize_t length = PySequence_Size(column);
+    PyObject *part = NULL;
+    if (length >= 0)
+        part = !first && length == end ? Py_NewRef(column) : PySequence_GetSlice(column, first, end);
     PyObject *all = part ? PySequence_Tuple(part) : NULL;
     Py_XDECREF(part);
     if (all && PyTuple_Size(all) != end - first) {
