@@ -421,8 +421,8 @@ class Transport(Closing):
             await self._net.sleep(_FIND_PAUSE_MS / 1000)
 
     async def _named(self, error: TransportError, deadline: int) -> TransportError:
-        """The error that names the setting which does not fit the listener; else the one given."""
-        if self._spoken or error.kind is not FailureKind.AUTHENTICATION:
+        """The error that names the setting of a login that nobody asked for; else the one given."""
+        if not isinstance(error.__cause__, kafka_errors.IllegalSaslStateError):
             return error
         seen = self._look()
         while not seen.done() and self._clock.now_ms() < deadline:

@@ -278,6 +278,7 @@ def encode_error(name: str, value: object, why: object) -> SerdeError:
     reason = _reason(why)
     hint = "; call its .item()" if "objects of type numpy." in reason else ""
     if isinstance(why, struct.error) and isinstance(value, int):
+        reason = "it needs more bytes"  # Python's own words differ by version
         hint = "; json() writes whole numbers of any size"
     return SerdeError(f"{name}: cannot encode {shown(value)}: {reason}{hint}")
 

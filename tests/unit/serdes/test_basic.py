@@ -108,9 +108,7 @@ def test_the_wrong_exact_type_is_refused_and_both_are_named(
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_an_int_beyond_64_bits_is_refused(value: int) -> None:
-    said = (
-        r"^int: cannot encode -?\d+: int too large .*; json\(\) writes whole numbers of any size$"
-    )
+    said = r"^int: cannot encode -?\d+: it needs more bytes; json\(\) writes whole numbers of any"
     with pytest.raises(SerdeError, match=said):
         serde(int).encode(value)
 
