@@ -421,7 +421,7 @@ class Transport(Closing):
             await self._net.sleep(_FIND_PAUSE_MS / 1000)
 
     async def _named(self, error: TransportError, deadline: int) -> TransportError:
-        """The error that names the setting of a login that nobody asked for; else the one given."""
+        """The error that names the setting where no login is asked for; else the one given."""
         if not isinstance(error.__cause__, kafka_errors.IllegalSaslStateError):
             return error
         seen = self._look()
