@@ -104,9 +104,7 @@ static PyObject *row_digest(PyObject *content, PyObject *name, PyObject *halves)
 PyObject *foreign_digests(PyObject *module, PyObject *arguments) {
     (void)module;
     PyObject *contents, *names;
-    if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &contents, &PyList_Type, &names))
-        return NULL;
-    if (!is_beside(contents, names)) return NULL;
+    if (!two_columns(arguments, &contents, &names)) return NULL;
     Py_ssize_t count = PyList_Size(contents);
     PyObject *halves = PyDict_New(), *out = halves ? PyList_New(count) : NULL;
     for (Py_ssize_t at = 0; out && at < count; at++) {

@@ -244,9 +244,7 @@ static int repeat_added(PyObject *out, PyObject *entry, PyObject *count) {
 PyObject *spread(PyObject *module, PyObject *arguments) {
     (void)module;
     PyObject *column, *counts;
-    if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &column, &PyList_Type, &counts))
-        return NULL;
-    if (!is_beside(counts, column)) return NULL;
+    if (!two_columns(arguments, &column, &counts)) return NULL;
     Py_ssize_t length = PyList_Size(counts);
     PyObject *out = PyList_New(0);
     for (Py_ssize_t i = 0; out && i < length; i++) {

@@ -43,6 +43,12 @@ static inline int is_beside(PyObject *keys, PyObject *column) {
     return 0;
 }
 
+/* Both columns that a pass is given, which are beside one another; 0 with an exception if not. */
+static inline int two_columns(PyObject *arguments, PyObject **first, PyObject **second) {
+    return PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, first, &PyList_Type, second) &&
+           is_beside(*first, *second);
+}
+
 /* Of one interpreter; nothing is global. */
 typedef struct {
     Library library;

@@ -109,9 +109,7 @@ PyObject *late_places(PyObject *module, PyObject *arguments) {
 PyObject *later_times(PyObject *module, PyObject *arguments) {
     (void)module;
     PyObject *times, *others;
-    if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &times, &PyList_Type, &others))
-        return NULL;
-    if (!is_beside(times, others)) return NULL;
+    if (!two_columns(arguments, &times, &others)) return NULL;
     Py_ssize_t length = PyList_Size(times);
     PyObject *out = PyList_New(length);
     for (Py_ssize_t at = 0; out && at < length; at++) {

@@ -87,9 +87,7 @@ static PyObject *columns_of(Row *rows, Py_ssize_t count) {
 PyObject *sorted_rows(PyObject *module, PyObject *arguments) {
     (void)module;
     PyObject *keys, *values;
-    if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &keys, &PyList_Type, &values))
-        return NULL;
-    if (!is_beside(keys, values)) return NULL;
+    if (!two_columns(arguments, &keys, &values)) return NULL;
     Py_ssize_t count = PyList_Size(keys);
     Row *rows = calloc(2 * (size_t)count + 1, sizeof(Row)), *all = rows;
     if (!rows) return PyErr_NoMemory();
@@ -111,7 +109,7 @@ PyObject *sorted_rows(PyObject *module, PyObject *arguments) {
 }
 
 /* Rows in the order of their keys lie anywhere in memory: has those that come soon fetched. */
-static void fetched(PyObject *column, Py_ssize_t at) {
+static void prefetched(PyObject *column, Py_ssize_t at) {
 #ifdef Py_GIL_DISABLED
     (void)column;
     (void)at;
@@ -135,8 +133,8 @@ PyObject *put_items(PyObject *module, PyObject *arguments) {
     }
     int bad = 0;
     for (Py_ssize_t at = first; !bad && at < end && at < PyList_Size(keys); at++) {
-        fetched(keys, at + 8);
-        fetched(values, at + 8);
+        prefetched(keys, at + 8);
+        prefetched(values, at + 8);
         PyObject *key = list_entry(keys, at), *value = key ? list_entry(values, at) : NULL;
         bad = !value || (value == Py_None ? PyObject_DelItem(items, key)
                                           : PyObject_SetItem(items, key, value)) < 0;
