@@ -142,6 +142,11 @@ def users_places(error: BaseException) -> list[Place]:
     ]
 
 
+def package_of(kind: object) -> str:
+    """The package that a class is from; empty if it does not say so."""
+    return str(getattr(kind, "__module__", "")).partition(".")[0]
+
+
 def is_ours(file: str) -> bool:
     """True if a file belongs to streamlet, or to Python's own machinery of imports."""
     return file.startswith((_OURS, *_IMPORTS))

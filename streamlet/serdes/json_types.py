@@ -23,7 +23,7 @@ import msgspec.inspect as kinds
 
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_decoders import class_of, decoder_of
-from streamlet.user_code import text_of
+from streamlet.user_code import package_of, text_of
 
 _CLASSES = "a dataclass, an attrs class or a msgspec.Struct"
 _WHOLE = "or a pair (encode, decode) for the whole"
@@ -150,7 +150,7 @@ def _refusal(part: kinds.Type) -> str | None:
     if isinstance(part, kinds.CustomType | kinds.ExtType):
         of: Any = getattr(part, "cls", "Ext")
         cls = get_origin(of) or of
-        known = getattr(cls, "__module__", "").partition(".")[0] in _PACKAGES
+        known = package_of(cls) in _PACKAGES
         instead = _INSTEAD.get(cls.__name__, _CLASSES) if known else _CLASSES
         return f"cannot carry {type_name(of)}; use {instead} in its place, {_WHOLE}"
     if isinstance(part, kinds.DictType) and not isinstance(bare_kind(part.key_type), _NAMES):

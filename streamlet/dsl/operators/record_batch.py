@@ -19,7 +19,7 @@ import msgspec
 from streamlet.absent import explains_misuse
 from streamlet.kafka.ports import Headers
 from streamlet.lazy_results import count_before_promise, lazy_text, promise_text
-from streamlet.user_code import shown
+from streamlet.user_code import package_of, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -203,7 +203,7 @@ def _listed(result: Any) -> list[Any]:
     text = promise_text(result) or lazy_text(result)
     if text is not None:
         raise NoColumnError(text)
-    if kind.__name__ in _TABLES and kind.__module__.partition(".")[0] in _PACKAGES:
+    if kind.__name__ in _TABLES and package_of(kind) in _PACKAGES:
         raise NoColumnError(f"the function returned a {kind.__name__}: return one of its columns")
     way = next((name for name in _LISTED_BY if hasattr(kind, name)), None)
     values = None if way is None else getattr(result, way)()

@@ -11,7 +11,7 @@ from types import GeneratorType
 from typing import Any
 
 from streamlet.lazy_results import refuse_promise
-from streamlet.user_code import shown
+from streamlet.user_code import package_of, shown
 
 #: Types of results that are meant.
 _FINE = {list, tuple, set, frozenset, GeneratorType}
@@ -30,7 +30,7 @@ def whole(kind: type) -> str | None:
         return "its keys"
     if hasattr(kind, "__pydantic_fields__"):
         return "its fields"
-    if kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] in _TABLES:
+    if kind.__name__ == "DataFrame" and package_of(kind) in _TABLES:
         return "the names of its columns"
     return None
 
