@@ -170,3 +170,11 @@ AGAIN = os.strerror(errno.EAGAIN)
 def test_the_status_decides(tmp_path: Path, name: str, text: str, kind: type[StateError]) -> None:
     folder = tmp_path / name
     assert type(state_error(folder, Exception(text.replace("{f}", str(folder))))) is kind
+
+
+def test_a_sorted_file_takes_no_key_twice(tmp_path: Path) -> None:
+    engine = RocksEngine(tmp_path)
+    engine.use(["words"], b"")
+    with pytest.raises(StateError, match="strict ascending order"):
+        engine.bulk(Columns("words", [b"b", b"a", b"b"], [b"1", b"2", b"3"]))
+    engine.close()
