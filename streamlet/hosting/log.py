@@ -53,8 +53,12 @@ def is_json() -> bool:
     return any(isinstance(h.formatter, JsonLines) for h in logging.getLogger().handlers)
 
 
-def set_up_logging(level: str, as_json: bool) -> None:
-    """Send the log of everything in this process to standard error, from ``level`` on."""
+def set_up_logging(level: str, as_json: bool) -> logging.Handler:
+    """Send the log of everything in this process to standard error, from ``level`` on.
+
+    Returns:
+        The handler of all lines.
+    """
     handler = logging.StreamHandler(sys.stderr)
     plain = PlainLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if as_json else plain)
@@ -63,6 +67,7 @@ def set_up_logging(level: str, as_json: bool) -> None:
         _log_uncaught()
     # Its debug log is every byte sent, several times a heartbeat, passwords included.
     logging.getLogger("kafka").setLevel(max(logging.INFO, logging.getLogger().level))
+    return handler
 
 
 def _log_uncaught() -> None:

@@ -38,6 +38,7 @@ from streamlet.config.sources import variable
 from streamlet.errors import BROKER_ADVICE, BrokerError, ConfigError, StreamletError
 from streamlet.hosting.log import set_up_logging
 from streamlet.logs import get_logger
+from streamlet.tools.connection_lines import holding_connection_lines
 from streamlet.tools.output import CommandOutput, drop_output, exit_code_of
 from streamlet.tools.settings import assignments, check_servers, merged, read_file
 from streamlet.tools.variables import variable_of
@@ -338,14 +339,14 @@ def _run(
     output = CommandOutput(options["json"], log_json=options["log_json"])
     try:
         check_values(context)
-        set_up_logging(options["log_level"].value, options["log_json"])
+        handler = set_up_logging(options["log_level"].value, options["log_json"])
         file, place = read_file(options["config"]), options["set_place"]
         assigned = assignments(options["set_"] or (), place)
         settings = merged(file, assigned)
         servers = check_servers(*_servers(options, settings, file))
         names = bool(options["bootstrap_servers"]) and not options["from_variable"]
         common = Common(servers, settings, output, file, assigned, names)
-        with output.alone():
+        with output.alone(), holding_connection_lines(handler):
             function(common=common, **own)
     except BrokenPipeError as error:
         # The reader of our output has gone; Python would complain once more while it shuts down.

@@ -349,3 +349,22 @@ def test_the_producers_of_applications_and_this_one_agree(
         places.setdefault(record["key"], set()).add(record["partition"])
     assert sorted(places) == sorted(keys)
     assert all(len(place) == 1 for place in places.values())
+
+
+@pytest.mark.parametrize(
+    "words", [("topics", "list"), ("reset", "an-app"), ("topics", "read", "x")]
+)
+def test_a_wrong_protocol_is_answered_by_one_line(
+    bootstrap_servers: str, words: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "streamlet", *words, "--set", "security.protocol=ssl"],
+        env={**os.environ, "STREAMLET_BOOTSTRAP_SERVERS": bootstrap_servers},
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: {bootstrap_servers} does not speak TLS")
