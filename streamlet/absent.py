@@ -3,16 +3,17 @@
 ``explains_misuse`` is put around each class whose objects users meet. Its ``__getattr__`` is
 ``no_operator``, and Python's own operators that the class lacks, ``[]`` and ``len()`` among them,
 are answered, too. ``explained_in_errors`` is for values that functions read once a record, which a
-``__getattr__`` would make four times slower: only the operators are answered by the value itself,
-and ``hint`` puts the answer about a name behind the error of a user's function. A named tuple
-keeps a tuple's operators. The answers are those of ``absent_names`` and ``absent_classes``. Type
-checkers do not see any of it, so they still refuse these names.
+``__getattr__`` would make four times slower: only the operators and the names of the tables are
+answered by the value itself, and ``hint`` puts the answer about any other name behind the error of
+a user's function. A named tuple keeps a tuple's operators. The answers are those of
+``absent_names`` and ``absent_classes``. Type checkers do not see any of it, so they still refuse
+these names.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -53,11 +54,44 @@ def explains_misuse(of: type[T]) -> type[T]:
     """The class, whose objects say what to do instead of what they cannot do."""
     if not hasattr(of, "__getattr__"):
         _set(of, "__getattr__", no_operator)
-    return explained_in_errors(of)
+    return _with_operators(of)
 
 
 def explained_in_errors(of: type[T]) -> type[T]:
     """The class, of whose objects ``hint`` says what they do not have."""
+    habits = {**_of(of, HABITS), **_of(of, ABSENT)}
+    for name in {*habits, *map(_camel_case, (*habits, *_public(of)))}:
+        if not hasattr(of, name):
+            setattr(of, name, _AbsentName(name))
+    _set(of, "__dir__", lambda owner: [*_without_absent(type(owner), object.__dir__(owner))])
+    return _with_operators(of)
+
+
+class _AbsentName:
+    """A name that a class does not have, whose look-up fails by a sentence.
+
+    It costs nothing at other names. ``hasattr`` and ``dir`` of an object do not see it, and an
+    attribute of the same name goes before it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, owner: object, kind: type) -> object:
+        said = f"type object {kind.__name__!r} has no attribute {self._name!r}"
+        if owner is not None:
+            said = instead(kind, self._name) or said
+        raise AttributeError(said, name=self._name, obj=None)
+
+
+def _without_absent(kind: type, names: Iterable[str]) -> Iterator[str]:
+    """The names but those that only have an answer."""
+    bodies = [vars(one) for one in reversed(kind.__mro__)]
+    there = {name: value for body in bodies for name, value in body.items()}
+    return (name for name in names if not isinstance(there.get(name), _AbsentName))
+
+
+def _with_operators(of: type[T]) -> type[T]:
     _CLASSES[of.__name__] = of
     if issubclass(of, tuple):
         return of
@@ -176,7 +210,8 @@ def _names_of(kind: type) -> str:
 
 def _public(kind: type) -> list[str]:
     beside = dir(tuple) if issubclass(kind, tuple) else ()  # of a named one its fields count
-    return [name for name in dir(kind) if not name.startswith("_") and name not in beside]
+    there = _without_absent(kind, dir(kind))
+    return [name for name in there if not name.startswith("_") and name not in beside]
 
 
 def _names(kind: type) -> list[str]:
@@ -206,6 +241,11 @@ def _of(kind: type, table: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]
 def snake_case(name: str) -> str:
     """A camelCase name as Python writes it: ``groupByKey`` is ``group_by_key``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def _squeezed(name: str) -> str:

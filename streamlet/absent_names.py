@@ -161,6 +161,7 @@ _PUT_AT = "call put(key, value, timestamp)"
 _PUT, _ALL = "call put(key, value)", "call all(), which gives pairs of key and value"
 _CONTEXT_CALLS = ("forward", "store", "schedule", "commit")
 _RECORD = "read it of the record that process() is given"
+_PARTS_OF_RECORD = each("read it of the record", "key", "value", "timestamp", "headers")
 _ORIGIN = "read it of record_metadata, which is None in punctuators"
 _OF_TASK = "context.store(builder) gives a processor its store, which has it"
 _ENTRIES = {
@@ -296,6 +297,15 @@ HABITS: Mapping[str, Mapping[str, str]] = {
         **each("read it of context.record_metadata", "topic", "partition", "offset", "metadata"),
         **each("it never changes: call with_value(value)", "set_value", "set", "replace"),
         **each("call header(name)", "get_header"),
+        **each("its name is value", "payload", "data"),
+        **each("its name is timestamp, in ms since the epoch", "time", "ts", "timestamp_ms"),
+    },
+    **dict.fromkeys(("RecordMetadata", "Origin"), _PARTS_OF_RECORD),
+    "ChangeEvent": {
+        "op": "its name is operation",
+        "ts_ms": "its name is at_ms",
+        **each("the row is after, and before where it is deleted", "value", "payload", "row"),
+        **each("read it of the dict source", "table", "database", "schema", "lsn"),
     },
     "Processor": {
         **{name: f"call self.context.{name}()" for name in _CONTEXT_CALLS},

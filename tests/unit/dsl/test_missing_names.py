@@ -12,10 +12,14 @@ import pytest
 import streamlet as sl
 from streamlet.absent import is_explained
 from streamlet.absent_names import HABITS
+from streamlet.change_events import ChangeEvent
 from streamlet.consumer import ConsumerRecord
+from streamlet.dsl.processors.record import RecordMetadata
 from streamlet.errors import ProcessingError, WrongTypeError
 from streamlet.hosting.run import OutputValue
 from streamlet.lazy_names import public_names
+from streamlet.origins import Origin
+from streamlet.serdes import Serde, serde
 from streamlet.testing import TopologyTestDriver
 from tests.unit.dsl.test_habits import ROWS, objects, of_a_processor, set_item
 
@@ -130,6 +134,57 @@ def test_a_record_says_its_parts_wherever_it_is(use: Callable[[Any], object]) ->
     with pytest.raises(WrongTypeError, match=r"^Record has no .*: its parts are key, value, time"):
         use(record)
     assert record, "an if does not call them"
+
+
+#: Of objects that functions get once for each record.
+LIGHT = {
+    "Record": sl.Record("a", 1, 0),
+    "RecordMetadata": RecordMetadata("in", 0, 7),
+    "Origin": Origin("in", 0, 7, 0),
+    "ChangeEvent": ChangeEvent("create", None, {"id": 1}, {}),
+    "Serde": serde(int),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        ("Record", "topic", "read it of context.record_metadata"),
+        ("Record", "payload", "its name is value"),
+        ("Record", "withValue", "its name is with_value"),
+        ("Record", "getHeader", "call header(name)"),
+        ("RecordMetadata", "timestamp", "read it of the record"),
+        ("Origin", "value", "read it of the record"),
+        ("ChangeEvent", "op", "its name is operation"),
+        ("ChangeEvent", "atMs", "its name is at_ms"),
+        ("ChangeEvent", "row", "the row is after, and before where it is deleted"),
+        ("Serde", "serialize", "call encode(value)"),
+    ],
+)
+def test_a_light_object_answers_habits_without_a_function_around(
+    kind: str, name: str, said: str
+) -> None:
+    one = LIGHT[kind]
+    with pytest.raises(AttributeError, match=f"^{re.escape(f'{kind} has no {name}: {said}')}"):
+        getattr(one, name)
+    assert not hasattr(one, name)
+    assert not hasattr(type(one), name)
+    assert name not in dir(one)
+
+
+def test_a_light_object_pays_nothing_for_its_answers() -> None:
+    for one in LIGHT.values():
+        assert not hasattr(type(one), "__getattr__"), "it makes each look-up four times slower"
+        assert type(one).__getattribute__ is object.__getattribute__
+
+
+def test_a_serde_of_a_user_may_have_any_name() -> None:
+    class Own(Serde[int]):
+        serialize = 7
+
+    assert Own.serialize == 7
+    made = Own("own", lambda one: b"%d" % one, int)
+    assert made.serialize == 7
 
 
 def test_a_record_that_is_to_change_names_the_methods_that_give_another_one() -> None:
