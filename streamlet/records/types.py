@@ -147,13 +147,26 @@ class EscapedText(DataType):
 
     name: str = "str"
     serde: Serde[Any] = attrs.field(factory=lambda: _PLAIN["str"])
+    #: The first bytes that needed escapes; empty before.
+    escaped: list[bytes] = attrs.field(factory=list, init=False)
 
     def decode(self, raw: bytes | None) -> tuple[Any, str | None]:
         """The text, with escapes for bytes that are none and for control characters."""
         if raw is None:
             return None, None
-        text = raw.decode(errors="backslashreplace")
-        return (text if text.isprintable() else text.translate(_ESCAPES)), None
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            return self._note(raw, raw.decode(errors="backslashreplace").translate(_ESCAPES)), None
+        if text.isprintable():
+            return text, None
+        shown = text.translate(_ESCAPES)
+        return (text if shown == text else self._note(raw, shown)), None
+
+    def _note(self, raw: bytes, text: str) -> str:
+        if not self.escaped:
+            self.escaped.append(raw)
+        return text
 
 
 @attrs.frozen

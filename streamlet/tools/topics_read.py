@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 import typer
 
 from streamlet.records import TYPE_NAMES, WINDOWED_NAMES
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from streamlet.kafka.ports import PartitionBatch
     from streamlet.records.reader import ReadFrom
     from streamlet.records.shown import RecordView
+    from streamlet.records.types import DataType
 
+#: What bytes that are no text are most likely, by their number.
+_TYPES_OF_SIZE = {8: "int or float", 4: "int32 or float32", 2: "int16"}
 _DEFAULT = "str, escaped"
 ReadKey = Annotated[
     str | None,
@@ -79,6 +83,7 @@ def read(
     from streamlet.records.shown import as_json, as_line
 
     view = _view(key, value, common.output.as_json)
+    hints = _TypeHints({"--key": view.key, "--value": view.value})
     where, printed = ReadFrom.of(from_), 0
     wants_headers = headers or without_repeats or common.output.as_json
     repeats = RepeatFilter() if without_repeats else None
@@ -90,6 +95,7 @@ def read(
                 common.output.lines([as_json(document) for document in documents])
             else:
                 common.output.lines([as_line(document, headers) for document in documents])
+            hints.show(common)
             printed += len(documents)
             if printed == limit:
                 return
@@ -102,11 +108,31 @@ def _view(key: str | None, value: str | None, as_json: bool) -> RecordView:
     from streamlet.records.shown import RecordView
     from streamlet.records.types import DataType, EscapedText
 
-    unknown = DataType.of("str", "") if as_json else EscapedText()
-    return RecordView(
-        unknown if key is None else DataType.of(key, "--key"),
-        unknown if value is None else DataType.of(value, "--value"),
-    )
+    def type_of(given: str | None, option: str) -> DataType:
+        if given is None:
+            return DataType.of("str", option) if as_json else EscapedText()
+        return DataType.of(given, option)
+
+    return RecordView(type_of(key, "--key"), type_of(value, "--value"))
+
+
+@attrs.define
+class _TypeHints:
+    """Notes for one who did not give the type of bytes that are no text; one for each option."""
+
+    _types: dict[str, DataType]
+
+    def show(self, common: Common) -> None:
+        """Print the notes about what was shown since the last call."""
+        for option, one in [*self._types.items()]:
+            if escaped := getattr(one, "escaped", None):
+                del self._types[option]
+                common.output.note(self._hint(option, escaped[0]))
+
+    def _hint(self, option: str, raw: bytes) -> str:
+        kinds, types = f"{option.removeprefix('--')}s", _TYPES_OF_SIZE.get(len(raw), TYPE_NAMES)
+        windows = f"; in windows {WINDOWED_NAMES}" if option == "--key" else ""
+        return f"some {kinds} are no text: give their type by {option} ({types}{windows})"
 
 
 def read_batches(

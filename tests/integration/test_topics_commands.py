@@ -106,6 +106,23 @@ def test_keys_decide_on_partitions_as_in_kafka(bootstrap_servers: str, tmp_path:
     assert json.loads(topic.run("describe", "--json").stdout)["shares"]["murmur2_random"] == 1
 
 
+def test_bytes_without_a_type_lead_to_the_option_that_gives_it(topic: Topic) -> None:
+    topic.write("1:2\n300:4\n", "--format", "key-value", "--key", "int", "--value", "int16")
+    done = topic.run("read")
+    assert done.stderr == (
+        "some keys are no text: give their type by --key (int or float; in windows windowed:T or, "
+        "of sessions, session:T)\nsome values are no text: give their type by --value (int16)\n"
+    )
+    assert "keys" not in topic.run("read", "--key", "int").stderr
+    assert topic.run("read", "--key", "int", "--value", "int16").stderr == ""
+    assert topic.run("read", "--key", "int", "--value", "int16").stdout == "1\t2\n300\t4\n"
+    other = Topic(topic.servers, topic.folder)
+    other.write("a:2\n", "--format", "key-value", "--value", "float")
+    assert other.run("read").stderr == (
+        "some values are no text: give their type by --value (int or float)\n"
+    )
+
+
 def test_keys_lie_by_the_partitioner_that_is_named(bootstrap_servers: str, tmp_path: Path) -> None:
     topic = Topic(bootstrap_servers, tmp_path, partitions=4)
     assert "have no keys" in topic.run("describe").stdout

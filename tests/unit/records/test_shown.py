@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import struct
 
+import pytest
+
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.records.shown import RecordView, as_json, as_line
 from streamlet.records.types import DataType, EscapedText
@@ -67,6 +69,22 @@ def test_what_has_no_type_is_text_with_escapes_for_people() -> None:
     )
     (document,) = shown.documents(batch(None, None))
     assert as_line(document, headers=False) == "null\tnull"
+
+
+@pytest.mark.parametrize(
+    ("raw", "escaped"),
+    [
+        (b"a\tb\n", []),
+        ("ä\u200b".encode(), []),
+        (b"\xff", [b"\xff"]),
+        (bytes(7) + b"\x05", [bytes(7) + b"\x05"]),
+    ],
+)
+def test_the_first_bytes_that_needed_escapes_are_noted(raw: bytes, escaped: list[bytes]) -> None:
+    text = EscapedText()
+    for one in (b"plain", raw, None, raw):
+        text.decode(one)
+    assert text.escaped == escaped
 
 
 def test_bytes_are_base64_without_an_error() -> None:
