@@ -56,6 +56,9 @@ from streamlet.types import NO_STATE, TaskId
 
 log = get_logger(__name__)
 
+#: How long one step opens stores at most, but one, while other tasks run, ns. A database takes some
+#: milliseconds: of a member that failed there may be a hundred.
+OPENING_NS = 20_000_000
 #: How often a folder that another worker still holds is tried again.
 LOCKED_RETRY_MS = 20
 #: Pause before brokers that did not answer are asked once more.
@@ -314,7 +317,7 @@ class Activation:
     # Opening and being ready.
 
     def _open(self) -> list[ActiveTask]:
-        ready = []
+        ready, began = [], self._clock.now_ns()
         for coming in self._at(OpeningStage.UNLOCKING):
             task, now = coming.task, self._clock.now_ms()
             self._retry_ms = now + LOCKED_RETRY_MS
@@ -332,6 +335,9 @@ class Activation:
                 self.troubles.locks.over(task)
                 with closed_if_refused(opened):
                     ready.append(self._begin_restore(coming, opened))
+                if self._updater.has_actives and self._clock.now_ns() - began >= OPENING_NS:
+                    self._retry_ms = 0
+                    break
         return [active for active in ready if active is not None]
 
     def _begin_restore(self, coming: ActiveTask, opened: OpenTask) -> ActiveTask | None:

@@ -69,6 +69,7 @@ class Warm:
 
     def __init__(self) -> None:
         self.wanted = frozenset({TASK})
+        self.has_actives = False
         self.ordered: list[StateNumber | None] = []
         self.restoring: list[OpenTask] = []
 
@@ -87,13 +88,16 @@ class Warm:
 
 
 class Bench:
-    def __init__(self, folder: Path, copies: Warm | None = None) -> None:
+    def __init__(
+        self, folder: Path, copies: Warm | None = None, *, partitions: int = 1, opening_ms: int = 0
+    ) -> None:
         app = App("app")
         stream = app.stream("words", key=str, value=str)
         stream.group_by_key().count(store="counts")
         log = MemoryLog()
-        log.create("words")
-        log.create("app-counts-changelog")
+        log.create("words", partitions)
+        log.create("app-counts-changelog", partitions)
+        self._opening_ms = opening_ms
         self.committed = Committed(0, "")
         self.clock, self.admin = ManualClock(1_000), Away(log)
         self.topology, self.directory = app.topology(), StateDirectory(folder, "app")
@@ -104,7 +108,7 @@ class Bench:
         self.activation = Activation(
             self.topology,
             targets=targets,
-            open_stores=opener,
+            open_stores=partial(self._open, opener),
             updater=self.updater if copies is None else cast("StateUpdater", copies),
             settings=settings,
             edges=EdgePlan(self.topology, {}, {}, exact=False),
@@ -117,6 +121,10 @@ class Bench:
             ),
             clock=self.clock,
         )
+
+    def _open(self, opener: TaskOpener, task: TaskId) -> OpenTask:
+        self.clock.advance(self._opening_ms)
+        return opener(task)
 
     def fetch_committed(
         self, partitions: Sequence[TopicPartition], timeout_ms: int
