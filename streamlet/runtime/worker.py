@@ -336,8 +336,8 @@ class Worker:
     def _activate(self) -> None:
         if not self._activation.idle:
             self._closer.hurry()
-            for active in self._activation.step():
-                self._actions.run(active)
+            self.registry.add(*(ready := self._activation.step()))
+            self._actions.run(ready)
             self._actions.give_back(self._activation.given_back())
         self._updater.has_actives = bool(self.registry.by_partition)
         runs = self._activation.idle and self._actions.generation >= 0

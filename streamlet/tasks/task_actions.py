@@ -89,8 +89,12 @@ class TaskActions:
             self._take_news(now)
         if not self._commit.sent:  # else a task could begin before that commit
             self._activation.settled()
+        ready = list[ActiveTask]()
         for news in self._updater.take():
-            self._copy_news(news)
+            if (active := self._copy_news(news)) is not None:
+                self._registry.add(active)
+                ready.append(active)
+        self.run(ready)
 
     def _take_news(self, now: int) -> None:
         seen, applied = dict[TaskId, Positions](), self.generation
@@ -186,7 +190,7 @@ class TaskActions:
             if active.stage is TaskStage.RUNNING:
                 self.restart(active)
 
-    def _copy_news(self, news: te.CopyEvent) -> None:
+    def _copy_news(self, news: te.CopyEvent) -> ActiveTask | None:
         match news:
             case te.CopyLag():
                 self._report(news)
@@ -195,16 +199,14 @@ class TaskActions:
             case te.RestoreFailed():
                 self._activation.restore_failed(news)
             case te.Restored():
-                if (ready := self._activation.restored(news)) is not None:
-                    self.run(ready)
+                return self._activation.restored(news)
+        return None
 
-    # Tasks.
-
-    def run(self, active: ActiveTask) -> None:
-        """Let a task that is ready process, and say so."""
-        self._registry.add(active)
-        self._go_on_with(active)
-        self._report()
+    def run(self, ready: Sequence[ActiveTask]) -> None:
+        """Have tasks of the registry that are ready process, and say so."""
+        if ready:
+            self._go_on_with(ready)
+            self._report()
 
     def restart(self, active: ActiveTask) -> None:
         """Close a running task and bring it up again from its last commit; the others go on."""
@@ -228,10 +230,11 @@ class TaskActions:
         if tasks:
             self._report(*(te.TaskFailed(task, reason) for task, reason in tasks.items()))
 
-    def _go_on_with(self, active: ActiveTask) -> None:
-        self._registry.resume(active)
-        self._meters.running(active.task)
-        self._rebalance_events.handle(te.TaskRunning(active.task))
+    def _go_on_with(self, actives: Sequence[ActiveTask]) -> None:
+        self._registry.resume(actives)
+        for active in actives:
+            self._meters.running(active.task)
+        self._rebalance_events.handle(*(te.TaskRunning(active.task) for active in actives))
 
     def take_answers(self) -> None:
         """Take answers to commits: everything is stopped, and what is given up is closed (M6).
@@ -333,7 +336,7 @@ class TaskActions:
             case te.ResumeTask(task=task):
                 active = self._registry.tasks[task]
                 if active.stage is TaskStage.STOPPED:
-                    self._registry.resume(active)
+                    self._registry.resume([active])
             case te.Close(task=task):
                 self._close(task)
                 self._set_copies(activating)  # it may have been kept to be promoted
@@ -360,7 +363,7 @@ class TaskActions:
         """Process a task again that was held open, or start it again (F4)."""
         if active.may_begin_again(positions):
             active.begin_again()
-            self._go_on_with(active)
+            self._go_on_with([active])
         else:
             log.info("task %s begins at its last commit, which may be that of others", active.task)
             self._drop(active)

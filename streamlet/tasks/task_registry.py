@@ -204,26 +204,31 @@ class TaskRegistry:
         """Estimate of the memory that only a commit can free."""
         return sum(active.state.dirty_bytes() for active in self.tasks.values())
 
-    def add(self, active: ActiveTask) -> None:
-        """Hold a task that was opened."""
-        assert active.task not in self.tasks, active.task
-        self.tasks[active.task] = active
+    def add(self, *opened: ActiveTask) -> None:
+        """Hold tasks that were opened."""
+        for active in opened:
+            assert active.task not in self.tasks, active.task
+            self.tasks[active.task] = active
         ordered = sorted(self.tasks.items())  # here, since every round goes through them
         self.tasks.clear()
         self.tasks.update(ordered)
         self._share_cache()
 
-    def resume(self, active: ActiveTask) -> None:
-        """Let a restored or stopped task process, from where it is."""
-        active.move_to(TaskStage.RUNNING)
-        active.halted, active.paused = "", False
-        self._served.add(active)
-        self.by_partition |= dict.fromkeys(active.inputs, active)
-        kept = self.ahead.give(active.task, active.processor.received)
-        if kept is None:
-            self._source.assign(active.processor.received)
-        else:
-            self._kept += kept
+    def resume(self, actives: Iterable[ActiveTask]) -> None:
+        """Have restored or stopped tasks process, from where they are."""
+        positions = dict[TopicPartition, int]()
+        for active in actives:
+            active.move_to(TaskStage.RUNNING)
+            active.halted, active.paused = "", False
+            self._served.add(active)
+            self.by_partition |= dict.fromkeys(active.inputs, active)
+            kept = self.ahead.give(active.task, active.processor.received)
+            if kept is None:
+                positions |= active.processor.received
+            else:
+                self._kept += kept
+        if positions:  # by one call: a client takes a millisecond for each
+            self._source.assign(positions)
 
     def take_kept(self) -> list[PartitionBatch]:
         """Records of running tasks that were read before they ran; they come first."""

@@ -355,10 +355,8 @@ MUTATIONS = (
         "a task waits for a folder that its own worker closes late",
         WORKER,
         """            self._closer.hurry()
-            for active in self._activation.step():
-""",
-        """            for active in self._activation.step():
-""",
+            self.registry.add(""",
+        """            self.registry.add(""",
     ),
     Mutation(
         "undelivered-kept",

@@ -371,7 +371,7 @@ class SimWorker:
         log = self._world.cluster.log
         active.ends = {tp: log.end(tp) for tp in active.changelogs.values()}
         self.registry.add(active)
-        self.registry.resume(active)
+        self.registry.resume([active])
         self._known |= {task}
         return active
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamlet.testing.memory_ports import MemorySource
@@ -10,11 +10,16 @@ from streamlet.types import TopicPartition
 
 
 class CountingSource(MemorySource):
-    """Notes what was unassigned together."""
+    """Notes what was assigned and unassigned together."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.assigned: list[list[TopicPartition]] = []
         self.unassigned: list[list[TopicPartition]] = []
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.assigned.append(sorted(positions))
+        super().assign(positions)
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
         self.unassigned.append(sorted(partitions))

@@ -268,7 +268,7 @@ class Desk:
         active.processor.close = lambda: None
         active.committed, active.by = dict.fromkeys(active.inputs, 7), "me"
         self.registry.add(active)
-        self.registry.resume(active)
+        self.registry.resume([active])
         self.registry.stop([active])
         self.events.handle(TaskRunning(active.task), TaskClaimed(active.task))
 

@@ -29,7 +29,7 @@ def running(partition: int) -> ActiveTask:
     return active
 
 
-def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> None:
+def test_tasks_that_begin_or_stop_together_take_one_call_of_the_client() -> None:
     log = MemoryLog()
     log.create("in", 4)
     source = CountingSource(log)
@@ -37,9 +37,9 @@ def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> Non
         source, cache_bytes=1, input_bound=InputBound(1, 1 << 20), forget=lambda active: None
     )
     tasks = [running(partition) for partition in range(4)]
-    for active in tasks:
-        registry.add(active)
-        registry.resume(active)
+    registry.add(*tasks)
+    registry.resume(tasks)
+    assert source.assigned == [[TopicPartition("in", partition) for partition in range(4)]]
     registry.stop(tasks[:3])
     assert source.unassigned == [[TopicPartition("in", partition) for partition in range(3)]]
     assert [active.stage for active in tasks] == [*3 * [TaskStage.STOPPED], TaskStage.RUNNING]
@@ -59,7 +59,7 @@ def test_a_partition_that_is_read_from_elsewhere_is_paused_again_when_too_much_w
     active.processor.skip_to = lambda partition, offset: None  # type: ignore[method-assign]
     active.processor.buffered = lambda: waiting  # type: ignore[method-assign]
     registry.add(active)
-    registry.resume(active)
+    registry.resume([active])
     assert registry.bound(active)
     assert source.poll(10, 0) == []
     registry.skip_to(active, tp, 1)
@@ -82,7 +82,7 @@ def test_a_partition_of_large_records_is_paused_long_before_its_number_is_reache
     waiting = {tp: 3}
     active.processor.buffered = lambda: waiting  # type: ignore[method-assign]
     registry.add(active)
-    registry.resume(active)
+    registry.resume([active])
     registry.input_bound.read("in", 500_000)
     assert registry.bound(active)
     assert source.poll(10, 0) == []
