@@ -33,6 +33,7 @@ _TYPES = "types are key= and value="
 _BROKERS = 'brokers are bootstrap_servers="host:port", given to an App or a Consumer'
 _GROUP = "the group is called by the application's name, the first argument of App"
 _FIRST = "a source begins where reset= says, and others by config={'auto.offset.reset': ...}"
+_CONFIG = "settings are config={'key': value}, given to an App"
 #: What arguments of other libraries and of other calls are here.
 _ELSEWHERE = {
     **dict.fromkeys(("tz", "timezone"), _ZONES),
@@ -41,6 +42,17 @@ _ELSEWHERE = {
     **dict.fromkeys(("value_deserializer", "key_schema", "value_schema", "serde"), _TYPES),
     **dict.fromkeys(("materialized", "store_name", "state_store"), _STORES),
     **dict.fromkeys(("broker", "brokers", "broker_address", "bootstrap_server"), _BROKERS),
+    "bootstrap_servers": _BROKERS,
+    "config": _CONFIG,
+    **{
+        key.replace(".", "_"): f"it is a setting: App(config={{'{key}': ...}})"
+        for key in ("processing.guarantee", "state.dir", "commit.interval.ms", "replication.factor")
+    },
+    "num_standby_replicas": "it is a setting: App(config={'num.standby.replicas': ...})",
+    **dict.fromkeys(
+        ("workers", "threads", "num_stream_threads", "processes"),
+        "run several instances, or `streamlet run --processes N`",
+    ),
     **dict.fromkeys(("application_id", "consumer_group", "group", "group_id"), _GROUP),
     **dict.fromkeys(("auto_offset_reset", "offset_reset", "starting_offsets"), _FIRST),
 }

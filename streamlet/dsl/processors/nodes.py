@@ -202,5 +202,8 @@ class Processing:
             return known[given][1], known[given][0]
         found = builder.graph.store(given)
         if found is None:
-            raise TopologyError(f"{self.call}: there is no store {shown(given)}")
+            raise TopologyError(
+                f"{self.call}: there is no store {shown(given)}: no operator before it keeps one "
+                "of this name; give a new one itself, as key_value_store(name, key=…, value=…)"
+            )
         return found, None

@@ -11,7 +11,7 @@ from streamlet.absent import explains_misuse
 from streamlet.arguments import never_by_hand, never_copied
 from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.processors.store_expiry import StoreExpiry
-from streamlet.errors import TopologyError, WrongValueError
+from streamlet.errors import SerdeError, TopologyError, WrongValueError
 from streamlet.kafka.ports import Headers
 from streamlet.logs import get_logger
 from streamlet.serdes import Serde
@@ -106,16 +106,28 @@ class StoreView:
         """
         if self._read_only:
             raise TopologyError(f"store {self.name} can only be read: {self._read_only}")
-        self._check(value)
+        try:
+            self._check(value)
+        except SerdeError as error:
+            raise self._refused(", the value", error) from error
         return value if self._copy is None else self._copy(value)
+
+    def _refused(self, what: str, error: SerdeError) -> SerdeError:
+        return SerdeError(f"store {self.name}{what}: {error}")
 
     def _get(self, key: Any) -> Any:
         """The stored value of a key, unless it has expired."""
-        return None if self._expired(self._key(key)) else self._store.get(key)
+        try:
+            return None if self._expired(self._key(key)) else self._store.get(key)
+        except SerdeError as error:
+            raise self._refused("", error) from error
 
     def _put(self, key: Any, value: Any, time: int) -> None:
         value = self._stored(value)
-        self._store.put(self._key(key), value, NO_TIME if value is None else time)
+        try:
+            self._store.put(self._key(key), value, NO_TIME if value is None else time)
+        except SerdeError as error:
+            raise self._refused("", error) from error
         if self._expiry is not None and value is not None:
             self._expiry.put(key, time)
 

@@ -292,6 +292,9 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
         times = times if as_of is None else (*times, as_of)
         if len(times) > 2:
             raise TypeError(f"store {self.name}: get takes a key and up to two times")
+        for time in times:
+            if time is not None:
+                checked_time(time, f"for store {self.name} a time")
         if len(times) == 2:
             low, high = times
             ends = (0 if low is None else low), (NEWEST if high is None else high)

@@ -259,7 +259,7 @@ def test_what_is_no_processor_is_refused(given: Any, message: str) -> None:
 
 def test_stores_are_checked_when_the_topology_is_built() -> None:
     stream = sl.App("a").stream("in", key=str, value=str)
-    with pytest.raises(TopologyError, match="there is no store 'none'"):
+    with pytest.raises(TopologyError, match=r"there is no store 'none': .* as key_value_store"):
         stream.process(Counting, stores=["none"])
     with pytest.raises(TopologyError, match="twice"):
         stream.process(Counting, stores=[one := counts(), one])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -328,3 +329,17 @@ def test_a_handler_of_another_form_is_refused_before_it_is_needed(handler: str) 
     sl.App("handled", **{handler: lambda *all_of_it: "skip"})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"uncaught_handler: it is called as \(error\), but"):
         sl.App("handled", uncaught_handler=lambda: "shutdown_client")  # type: ignore[arg-type, misc]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: sl.App("a", processing_guarantee="exactly_once"), "App(config={'processing.guar"),
+        (lambda: sl.App("a", num_stream_threads=2), "`streamlet run --processes N`"),
+        (lambda: sl.App("a").start(bootstrap_servers="b:1"), "given to an App or a Consumer"),
+        (lambda: TopologyTestDriver(sl.App("a"), config={}), "settings are config={'key': value}"),
+    ],
+)
+def test_settings_given_elsewhere_are_sent_to_the_app(call: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=f"keyword argument '.*'; .*{re.escape(said)}"):
+        call()

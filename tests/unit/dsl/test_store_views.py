@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import streamlet as sl
 from streamlet.dsl.graph.builder import Builder
+from streamlet.errors import SerdeError
 from streamlet.state.task_state import TaskState
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.types import StateNumber
@@ -85,6 +87,30 @@ def check_entries(steps: list[Any], folder: Path | None) -> None:
         accent = [e for e in every if e[0] == "é"]
         assert list(view.prefix_scan("é".encode()[:1], bytes)) == accent
     kept.state.close()
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda view: view.put("a", "x"), "store s, the value: int: expected int, got str 'x'"),
+        (lambda view: view.put(1, 1), "store s: str: expected str, got int 1"),
+        (lambda view: view.get(1), "store s: str: expected str, got int 1"),
+    ],
+)
+def test_what_a_store_refuses_is_said_with_its_name(use: Any, said: str) -> None:
+    view = Kept(sl.key_value_store("s", key=str, value=int)).view
+    with pytest.raises(SerdeError, match=f"^{re.escape(said)}"):
+        use(view)
+
+
+@pytest.mark.parametrize("times", [("now",), (0, "now"), (0.5,)])
+def test_times_of_versions_are_whole_numbers(times: tuple[Any, ...]) -> None:
+    view = Kept(sl.versioned_store("s", key=str, value=int, history="1h")).view
+    view.put("a", 1, 5)
+    with pytest.raises(TypeError, match="expected for store s a time in ms since the epoch as an"):
+        view.get("a", *times)
+    assert view.get("a", 5).value == 1
+    assert [one.value for one in view.get("a", None, None)] == [1]
 
 
 def test_a_store_of_values_has_the_same_words() -> None:
