@@ -25,14 +25,7 @@ def named_object(reference: str, kind: type[Any], example: str, *, classes: bool
         LookupError: it leads to no such object; the message says which step failed.
         StreamletError: the module raised it.
     """
-    if not isinstance(reference, str):
-        raise LookupError(f"{shown(reference)}: expected a text, for example {example}")
-    module_name, colon, path = reference.partition(":")
-    if not colon or not module_name or not path or _is_file(module_name):
-        meant = _of_file(module_name, path or example.partition(":")[2])
-        raise LookupError(
-            f"{shown(reference)}: expected module:attribute, for example {meant or example}"
-        )
+    module_name, path = named_parts(reference, example)
     module = _module(module_name)
     found: Any = module
     for part in path.split("."):
@@ -48,6 +41,23 @@ def named_object(reference: str, kind: type[Any], example: str, *, classes: bool
             f"{others}"
         )
     return found
+
+
+def named_parts(reference: str, example: str) -> tuple[str, str]:
+    """Module and attribute of a name.
+
+    Raises:
+        LookupError: it is not ``module:attribute``; the message has the ``example``.
+    """
+    if not isinstance(reference, str):
+        raise LookupError(f"{shown(reference)}: expected a text, for example {example}")
+    module_name, colon, path = reference.partition(":")
+    if not colon or not module_name or not path or _is_file(module_name):
+        meant = _of_file(module_name, path or example.partition(":")[2])
+        raise LookupError(
+            f"{shown(reference)}: expected module:attribute, for example {meant or example}"
+        )
+    return module_name, path
 
 
 def _is_file(module_name: str) -> bool:

@@ -100,9 +100,13 @@ def check_some_stay(
     """
     if not asked_twice and all(one.key in leaving for one in all_instances):
         raise RefusedError(
-            f"all {len(all_instances)} instances would leave and none would go on; nothing was "
+            f"{_all_of(len(all_instances))} would leave and none would go on; nothing was "
             "marked. If that is what you want, ask twice: --yes --yes"
         )
+
+
+def _all_of(count: int) -> str:
+    return "the only instance" if count == 1 else f"all {count} instances"
 
 
 def _sort_name(one: InstanceSnapshot) -> str:

@@ -17,8 +17,9 @@ import attrs
 import typer
 
 from streamlet.broker.record import BrokerRecord, running
-from streamlet.errors import ConfigError, StreamletError
+from streamlet.errors import AppNotFoundError, ConfigError, StreamletError
 from streamlet.hosting.signals import GracefulStop
+from streamlet.named_objects import named_parts
 from streamlet.own_files import user_folder
 from streamlet.tools.broker import started
 from streamlet.tools.command import Common, command
@@ -62,6 +63,10 @@ def dev(
     it is shown, and the next change tries again. Ctrl-C, or the end of the terminal, ends all of
     it; the data of the broker stays.
     """
+    try:
+        named_parts(app, "flights:app")
+    except LookupError as error:  # no file that is saved mends it
+        raise AppNotFoundError(str(error)) from error
     if not watch.is_dir():
         raise ConfigError([f"--watch {watch}: there is no such folder"])
     page = find_spec("aiohttp") is not None

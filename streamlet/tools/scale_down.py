@@ -11,6 +11,7 @@ from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
 from streamlet.tools.durations import timeout_ms
 from streamlet.tools.scaling_view import Asking, ProgressView, leaving_text, not_finished
+from streamlet.user_code import shown
 
 Timeout = Annotated[
     str | None,
@@ -29,16 +30,29 @@ Yes = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and mark no instance.")]
 
 
+def _percent(given: str) -> float:
+    """A number, behind which a percent sign may stand."""
+    try:
+        return float(given.strip().removesuffix("%"))
+    except ValueError as error:
+        raise typer.BadParameter(f"{shown(given)}: expected a number, such as 50") from error
+
+
+Percent = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        parser=_percent,
+        help="How much stays: P % of the instances, rounded up, at least one.",
+    ),
+]
+
+
 @command("scale-down")
 def scale_down(
     common: Common,
     app: AppArgument,
-    percent: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P", help="How much stays: P % of the instances, rounded up, at least one."
-        ),
-    ] = None,
+    percent: Percent = None,
     name: Annotated[
         list[str] | None,
         typer.Option(metavar="N", help="Who leaves, by --name or process id; repeatable."),

@@ -93,3 +93,10 @@ def test_a_swap_needs_two_sides() -> None:
             wrong.check()
     with pytest.raises(ConfigError, match="h2 cannot be both"):
         Replacement(("h1", "h2"), ("h2", "h3")).check()
+
+
+@pytest.mark.parametrize(("count", "who"), [(1, "the only instance"), (3, "all 3 instances")])
+def test_who_would_leave_is_counted(count: int, who: str) -> None:
+    leaving = {one.key for one in THREE}
+    with pytest.raises(RefusedError, match=f"^{who} would leave and none would go on"):
+        check_some_stay(THREE[:count], leaving, asked_twice=False)

@@ -19,6 +19,7 @@ from streamlet.tools.main import build
         (["run", "a:b", "--processes=257"], "--processes"),
         (["status", "a", "--advice", "--advice-window=1e10"], "--advice-window"),
         (["run", "a:b", "--capacity=nan"], "--capacity = nan: expected a number"),
+        (["scale-down", "a", "--percent", "half"], "'half': expected a number, such as 50"),
         (["run", "a:b", "--name="], "--name is empty"),
         (["run", "a:b", "--tag", "a=b", "--tag", " "], "--tag is empty"),
         (["run", "a:b", "--state-dir="], "a path is empty"),

@@ -223,6 +223,7 @@ def test_a_time_limit_is_a_duration_or_none_at_all() -> None:
         (("scale-down", "x"), "say either"),
         (("scale-down", "x", "--percent", "50", "--name", "h1"), "say either"),
         (("scale-down", "x", "--percent", "0"), "above 0 and up to 100"),
+        (("scale-down", "x", "--percent", "101%"), "percent is 101: it says how much stays"),
         (("scale-down", "x", "--percent", "nan"), "above 0 and up to 100"),
         (("scale-down", "x", "--name", "a", "--timeout", "soon"), "--timeout soon"),
         (("scale-down", "x", "--cancel", "--percent", "50"), "--cancel goes with"),
@@ -234,3 +235,9 @@ def test_wrong_words_ask_no_broker(words: tuple[str, ...], says: str) -> None:
     result = CliRunner().invoke(build(), [*words, "--json", "--bootstrap-servers", "localhost:1"])
     assert result.exit_code == 2
     assert says in json.loads(result.stdout)["error"]["message"]
+
+
+def test_a_name_that_no_saved_file_mends_ends_dev_before_a_broker_is_started() -> None:
+    result = CliRunner().invoke(build(), ["dev", "app.py", "--bootstrap-servers", "localhost:1"])
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == ("error: 'app.py': expected module:attribute, for example app:app\n")
