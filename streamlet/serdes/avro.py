@@ -174,7 +174,7 @@ def _parsed(schema: Schema) -> Any:
         SerdeError: it cannot be read, or is none.
     """
     import fastavro
-    from fastavro.schema import SchemaParseException, load_schema
+    from fastavro.schema import SchemaParseException, UnknownType, load_schema
 
     if not isinstance(schema, str | Path | Mapping | list) or schema == {}:
         expected = "a schema, its JSON text or the path of an .avsc file"
@@ -194,6 +194,9 @@ def _parsed(schema: Schema) -> Any:
         ) from error
     except SchemaParseException as error:
         raise SerdeError(f"avro: not a valid schema: {error}") from error
+    except UnknownType as error:
+        problem = f"there is no type {shown(error.name)}"
+        raise SerdeError(f"avro: not a valid schema: {problem}") from error
     except Exception as error:  # fastavro meets what is no schema with errors of any kind
         raise SerdeError(f"avro: not a valid schema: {error!r}") from error
 

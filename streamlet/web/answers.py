@@ -96,3 +96,9 @@ def _classes() -> dict[str, type[InvalidStateStoreError]]:
 
 def _below(kind: type[InvalidStateStoreError]) -> list[type[InvalidStateStoreError]]:
     return [kind, *(one for sub in kind.__subclasses__() for one in _below(sub))]
+
+
+def cause_of(error: Exception) -> str:
+    """The reason of a request without an answer, in the system's words where it has some."""
+    cause = getattr(error, "reason", error)  # urllib wraps the system's error
+    return str(getattr(cause, "strerror", None) or cause)

@@ -34,7 +34,7 @@ from streamlet.state.query_errors import (
 from streamlet.types import ms_of
 from streamlet.user_code import shown
 from streamlet.visible import VISIBLE_ASCII
-from streamlet.web.answers import error_of
+from streamlet.web.answers import cause_of, error_of
 from streamlet.web.asked import MOST_WAIT_MS
 from streamlet.web.keys import address, in_utf8, packed, with_parameters
 from streamlet.web.proofs import ANSWER_PROOF, AT_LEAST, authorization, is_answer
@@ -183,7 +183,7 @@ class StoreClient:
             status, body, proof = self._answer(target, headers, allowed, _wait_s(given) + _MARGIN_S)
         except (OSError, http.client.HTTPException) as error:
             raise StateStoreMigratedError(
-                f"{self.url} does not answer: {error}; ask again, or another instance"
+                f"{self.url} does not answer: {cause_of(error)}; ask again, or another instance"
             ) from error
         except ValueError as error:
             raise InvalidQueryError(f"{self.url} cannot be asked: {error}") from error

@@ -110,6 +110,13 @@ DEFAULTS: list[tuple[Any, Any, Any]] = [
 ]
 
 
+@pytest.mark.parametrize("named", ["strin", {"type": "strin"}])
+def test_a_type_that_there_is_not_is_named(named: Any) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": named}]}
+    with pytest.raises(SerdeError, match=r"^avro: not a valid schema: there is no type .*strin"):
+        avro(schema)
+
+
 @pytest.mark.parametrize(("of", "default", "read"), DEFAULTS)
 def test_a_field_that_is_left_out_has_its_default(of: Any, default: Any, read: Any) -> None:
     schema = record("R", {"name": "a", "type": of, "default": default}, {**ID, "default": 0})
