@@ -17,14 +17,15 @@ from streamlet.registry.framing import RecordFormat, Subject, framed
 from streamlet.registry.schemas import RegistrySchema, Schemas
 from streamlet.serdes.avro import Schema, avro_of_texts, nodes
 from streamlet.serdes.avro import avro as bare_avro
+from streamlet.serdes.avro_notes import plain
 from streamlet.serdes.json_types import accepted_types, describe, is_immutable, type_name
 from streamlet.serdes.serde import Serde, build
 
 _DEEPEST = 60
 #: Values without bytes in one value, at most.
 _MOST_EMPTY = 10_000
-#: What fastavro notes in schemas.
-_OWN = frozenset({"__fastavro_parsed", "__named_schemas"})
+#: Named types of one schema, at most: those of a union are compared with each other.
+_MOST_TYPES = 2_000
 
 
 @told_by_form
@@ -120,7 +121,10 @@ def _schema(written: RegistrySchema) -> Any:
     except ValueError as error:
         raise SerdeError(f"avro: the registry's schema cannot be read: {error}") from error
     found = avro_of_texts(written.text, dict(written.names))
-    empties = _Empties({one["name"]: one for one in nodes(found) if "name" in one})
+    named = {one["name"]: one for one in nodes(found) if "name" in one}
+    if len(named) > _MOST_TYPES:
+        raise SerdeError(f"avro: the registry's schema has more than {_MOST_TYPES:,} named types")
+    empties = _Empties(named)
     for one in nodes(found):
         if one.get("type") == "array" and empties.of(one["items"]).only:
             raise SerdeError("avro: the registry's schema has an array of what takes no bytes")
@@ -210,15 +214,7 @@ def _typed(
 
 def _text(declared: Any) -> str:
     """The JSON text of a parsed schema, the same each time."""
-    return json.dumps(_plain(declared), separators=(",", ":"))
-
-
-def _plain(schema: Any) -> Any:
-    if isinstance(schema, dict):
-        return {name: _plain(one) for name, one in schema.items() if name not in _OWN}
-    if isinstance(schema, list):
-        return [_plain(one) for one in schema]
-    return schema.decode("iso-8859-1") if isinstance(schema, bytes) else schema
+    return json.dumps(plain(declared), separators=(",", ":"))
 
 
 def _record_name(declared: Any) -> str:

@@ -13,7 +13,9 @@ import attrs
 
 from streamlet.arguments import told_by_form
 from streamlet.errors import SerdeError
+from streamlet.serdes.avro_bounds import bounds_check
 from streamlet.serdes.avro_exact import Look, look_at
+from streamlet.serdes.avro_notes import plain
 from streamlet.serdes.marks import with_schema
 from streamlet.serdes.serde import Serde, build, encode_error
 from streamlet.user_code import shown
@@ -37,7 +39,8 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
     have are refused. A record in a union is a dict; where the records of a union cannot be told
     apart by the names of their fields, it is a pair of the name and the dict, in both directions.
     Equal keys have one form: maps are sorted. A value that would come back as another one, such as
-    1.5 or True in a ``long``, is refused.
+    1.5 or True in a ``long``, is refused. So are bytes that nest over 1,000 levels, or have a
+    decimal of over 4,000 bytes.
 
     Raises:
         SerdeError: the schema is not valid.
@@ -47,13 +50,18 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
     parsed = _parsed(schema)
     if any(place == [] for place in _places(parsed)):
         raise SerdeError("avro: not a valid schema: a union of nothing, which no value fits")
+    named = _named(parsed)
+    written = None if writer is None else _parsed(writer)
     coder = _Coder(
         f"avro({_name(parsed)})",
         parsed,
-        None if writer is None else _parsed(writer),
+        written,
         named=any(map(_are_alike, _unions(parsed))),
         fastavro=fastavro,
-        look=look_at(parsed, {one["name"]: one for one in nodes(parsed) if "name" in one}),
+        look=look_at(parsed, named),
+        bounds=bounds_check(parsed, named)
+        if written is None
+        else bounds_check(written, _named(written)),
     )
     # Bytes do not say by which schema they were written, so names of serdes do.
     name = with_schema(coder.name, _fingerprint(parsed))
@@ -70,17 +78,12 @@ def avro_of_texts(text: str, names: Mapping[str, str]) -> Any:
     Raises:
         SerdeError: one is not valid, or missing.
     """
-    from fastavro.repository import AbstractSchemaRepository
     from fastavro.schema import load_schema
 
-    texts = {**names, "": text}
-
-    class Texts(AbstractSchemaRepository):
-        def load(self, name: str) -> Any:
-            return json.loads(texts[name])
+    from streamlet.serdes.avro_files import RegistryTexts
 
     try:
-        return load_schema("", repo=Texts())
+        return load_schema(RegistryTexts.WANTED, repo=RegistryTexts(text, names))
     except Exception as error:  # fastavro meets what is no schema with errors of any kind
         raise SerdeError(f"avro: not a valid schema: {error!r:.200}") from error
 
@@ -90,7 +93,7 @@ class _Coder:
     """Writes and reads values of a parsed schema.
 
     ``named`` if records in unions go with their names. ``look`` refuses values of other types that
-    would be written; None: there are none.
+    would be written, and ``bounds`` bytes beyond the bounds; None: there are none.
     """
 
     name: str
@@ -99,6 +102,7 @@ class _Coder:
     named: bool
     fastavro: Any
     look: Look | None
+    bounds: Callable[[bytes], None] | None
 
     def serde(self, encode: Callable[[Any], bytes]) -> Serde[Any]:
         """A serde with this function to write values."""
@@ -134,6 +138,8 @@ class _Coder:
 
     def decode(self, raw: bytes) -> Any:
         """The value of these bytes; it shares nothing with others, nor with defaults."""
+        if self.bounds is not None:
+            self.bounds(raw)
         if self.writer is None:
             return self._read(raw, self.schema, None)
         return self._read(self.encode(self._read(raw, self.writer, self.schema)), self.schema, None)
@@ -153,7 +159,7 @@ class _Coder:
         Raises:
             SerdeError: a default is not of its field's type.
         """
-        named = {one["name"]: one for one in nodes(self.schema) if "name" in one}
+        named = _named(self.schema)
         for record in _records(self.schema):
             for field in record["fields"]:
                 if "default" in field:
@@ -183,10 +189,10 @@ def _parsed(schema: Schema) -> Any:
         if isinstance(schema, Path) or (isinstance(schema, str) and _is_file(schema)):
             from streamlet.serdes.avro_files import SchemaFiles
 
-            return load_schema(SchemaFiles.NAMED, repo=SchemaFiles(Path(schema)))
+            return load_schema(SchemaFiles.WANTED, repo=SchemaFiles(Path(schema)))
         if isinstance(schema, str):
             schema = schema if schema in _PRIMITIVES else json.loads(schema)
-        return fastavro.parse_schema(json.loads(json.dumps(schema)))
+        return fastavro.parse_schema(json.loads(json.dumps(plain(schema))))
     except (OSError, json.JSONDecodeError) as error:
         raise SerdeError(
             f"avro: cannot read the schema {schema!s:.60}: {error}; give the schema, its JSON text "
@@ -224,7 +230,14 @@ def nodes(schema: Any) -> Iterator[dict[str, Any]]:
             yield one
             todo += [one[name] for name in ("type", "items", "values") if name in one]
             todo += [field["type"] for field in one.get("fields", ())]
-            todo += one.get("__named_schemas", {}).values()
+            names = one.get("__named_schemas", {})
+            if id(names) not in seen:  # all types of a union share them
+                seen.add(id(names))
+                todo += names.values()
+
+
+def _named(schema: Any) -> dict[str, Any]:
+    return {one["name"]: one for one in nodes(schema) if "name" in one}
 
 
 def _records(schema: Any) -> Iterator[dict[str, Any]]:
