@@ -235,14 +235,18 @@ class RocksEngine:
         """Refuse a manifest that was longer when we last wrote.
 
         RocksDB takes a manifest that ends too early for one whose end was never written, and opens
-        without the files that the missing part named.
+        without the files that the missing part named. The positions may be in those, and restoring
+        from the beginning would not delete the entries.
         """
         raw: bytes | None = _guarded(self._folder, self._db.get, _MANIFEST_KEY)
         name, _, size = (raw or b"").decode().partition(" ")
         if raw is not None and found[0] == name and found[1] < int(size):
-            raise TaskCorruptedError(
-                f"state in {self._folder} is damaged: {name} has {found[1]} bytes and had {size}"
-            )
+            why = f"{name} has {found[1]} bytes and had {size}"
+        elif raw is None and not all(map(self.is_empty, self.stores)):
+            why = "it has entries, and no positions of them"
+        else:
+            return
+        raise TaskCorruptedError(f"state in {self._folder} is damaged: {why}")
 
     def backing(self, store: str) -> RocksBacking:
         """The column family of one store."""

@@ -11,6 +11,10 @@ from streamlet.own_files import make_own_folder
 
 #: Prefix of files on their way into the database.
 BULK = "bulk-"
+#: Files by the beginnings of their names that RocksDB or its client reads as a whole, and the most
+#: bytes of one. What they have of it is a hundredth, and of a larger one a process has no memory.
+_READ_WHOLE = ("CURRENT", "IDENTITY", "OPTIONS-", "rocksdict-config.json")
+_MOST_WHOLE = 16 << 20
 
 
 def wipe_folder(folder: Path) -> None:
@@ -53,7 +57,19 @@ def names_in(folder: Path) -> list[str]:
         # One that was deleted since, as by the process that has the database, counts as none too.
         if not kinds[name] and os.path.lexists(folder / name):
             raise TaskCorruptedError(f"state in {folder} is damaged: {name} is not a file")
+        if name.startswith(_READ_WHOLE) and _size(folder / name) > _MOST_WHOLE:
+            raise TaskCorruptedError(
+                f"state in {folder} is damaged: {name} has more than {_MOST_WHOLE:,} bytes"
+            )
     return [*kinds]
+
+
+def _size(file: Path) -> int:
+    """The size of a file; 0 if there is none, as when it was just deleted."""
+    try:
+        return file.lstat().st_size
+    except OSError:
+        return 0  # reading it gives the error
 
 
 def _check_no_link(folder: Path) -> None:
@@ -68,7 +84,7 @@ def manifest(folder: Path) -> tuple[str, int]:
     try:
         name = (folder / "CURRENT").read_text().strip()
         return name, (folder / name).stat().st_size
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):  # no text, or none that a file can be called
         return "", 0  # RocksDB will tell what is wrong, or make a new one
 
 

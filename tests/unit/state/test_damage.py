@@ -161,6 +161,37 @@ def test_what_is_no_folder_is_damage_and_deleted(
     opened(folder).close()
 
 
+@pytest.mark.parametrize("name", ["CURRENT", "IDENTITY", "OPTIONS-*", CLIENT_FILE])
+def test_a_file_that_is_read_as_a_whole_is_bounded(tmp_path: Path, name: str) -> None:
+    folder = database(tmp_path / "db")
+    file = next(folder.glob(name))
+    os.truncate(file, 1 << 32)  # no bytes on the disk
+    for use in (RocksEngine, read_meta):
+        with pytest.raises(TaskCorruptedError, match=f"{file.name} has more than 16,777,216 bytes"):
+            use(folder)
+    wipe_folder(folder)
+    opened(folder).close()
+
+
+def test_a_name_of_the_manifest_that_no_file_has_is_damage(tmp_path: Path) -> None:
+    folder = database(tmp_path / "db")
+    (folder / "CURRENT").write_bytes(bytes(16))
+    with pytest.raises(TaskCorruptedError, match="CURRENT"):
+        RocksEngine(folder)
+
+
+def test_entries_whose_positions_are_lost_are_damage(tmp_path: Path) -> None:
+    """Restoring would begin at the start, and leave entries that were deleted since."""
+    engine = RocksEngine(folder := tmp_path / "db")
+    engine.use(["s"], b"meta")
+    engine.write([Columns("s", [b"a"], [b"1"])], b"meta")
+    del engine._db[b"task"]
+    del engine._db[b"manifest"]
+    engine._shut()
+    with pytest.raises(TaskCorruptedError, match="it has entries, and no positions of them"):
+        RocksEngine(folder)
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_a_database_that_a_link_leads_to_is_left_as_it_is(tmp_path: Path, there: bool) -> None:
     elsewhere, link = tmp_path / "elsewhere", tmp_path / "db"
