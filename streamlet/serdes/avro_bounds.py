@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from streamlet.errors import SerdeError
+
 #: Levels that are read. No deeper value can be written: that ends where calls of Python do.
 MOST_LEVELS = 1_000
 #: Bytes of a decimal, at most: they hold 9,632 digits.
@@ -38,16 +40,32 @@ def bounds_check(schema: Any, named: dict[str, Any]) -> Callable[[bytes], None] 
     Args:
         schema: a parsed one.
         named: its named types.
+
+    Raises:
+        SerdeError: a record is in each of its own values, which have no end then.
     """
     root = _typed(schema, named)
-    level, decimals = {root}, root.decimal
+    level, outer = {root}, set[_Type]()
+    decimals = root.decimal
     for _ in range(MOST_LEVELS):
+        outer |= {one for one in level if one.parts}
         level = {part for one in level for part in one.parts}
         decimals = decimals or any(one.decimal for one in level)
         if not level:
-            least = MOST_DECIMAL_BYTES
-            return partial(_check_long, root, least) if decimals else None
-    return partial(_check_long, root, 0)
+            return partial(_check_long, root, MOST_DECIMAL_BYTES) if decimals else None
+    if _never_ends(outer):
+        raise SerdeError("avro: not a valid schema: each value of a record has another one in it")
+    # A byte at least leads from a type to the same one within it.
+    least = min(MOST_LEVELS // len(outer), MOST_DECIMAL_BYTES)
+    return partial(_check_long, root, least)
+
+
+def _never_ends(types: set[_Type]) -> bool:
+    """True if a record is within itself by records alone."""
+    left = {one for one in types if one.sort == "record"}
+    while ended := {one for one in left if left.isdisjoint(one.parts)}:
+        left -= ended
+    return bool(left)
 
 
 def _check_long(root: _Type, least: int, raw: bytes) -> None:

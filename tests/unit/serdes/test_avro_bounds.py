@@ -108,6 +108,23 @@ def test_the_check_goes_through_bytes_as_the_reader_does() -> None:
     check(file.getvalue())
 
 
+def test_a_record_in_each_of_its_own_values_is_no_schema() -> None:
+    for within in ("N", record("M", back="N"), record("M", one="int", back=record("O", end="N"))):
+        with pytest.raises(SerdeError, match="each value of a record has another one in it"):
+            avro(record("N", next=within))
+        with pytest.raises(SerdeError, match="each value of a record has another one in it"):
+            avro(record("N"), writer=record("N", before=["null", "N"], next=within))
+
+
+def test_bytes_too_few_to_nest_are_not_looked_at() -> None:
+    tree = record("N", left=["null", "N"], right=["null", "N"])
+    check = bounds_check(tree, {"N": tree})
+    assert check is not None
+    check(b"\xff" * (MOST_LEVELS // 3))
+    with pytest.raises(ValueError, match="a number takes more"):
+        check(b"\xff" * (MOST_LEVELS // 3 + 1))
+
+
 def test_what_cannot_nest_is_not_looked_at() -> None:
     assert bounds_check(record("R", a=items_of(["null", record("S", b="long")])), {}) is None
 
