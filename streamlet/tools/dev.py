@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import socket
 import subprocess
 import sys
 import webbrowser
@@ -70,7 +72,9 @@ def dev(
     if not watch.is_dir():
         raise ConfigError([f"--watch {watch}: there is no such folder"])
     page = find_spec("aiohttp") is not None
-    if not page:
+    if page:
+        _check_free(port)
+    else:
         common.output.note("the live page needs the extra http: pip install 'streamlet[http]'")
     with GracefulStop(hangs_up=True) as stop:
         servers, records = common.given_servers, []
@@ -92,6 +96,15 @@ def dev(
             instance.end()
             for record in records:
                 record.stop()
+
+
+def _check_free(port: int) -> None:
+    """Raise ``ConfigError`` if the page would find its port taken, before anything is started."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        why = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
+        raise ConfigError([f"--port {port} {why}; give another one"]) from error
 
 
 def _broker(port: int) -> list[BrokerRecord]:

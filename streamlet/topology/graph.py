@@ -339,7 +339,7 @@ class Graph:
         rules = frozenset(optimizations)
         if rules not in self._frozen:
             if not self._nodes and not self._globals:
-                raise TopologyError(f"{self.application}: the topology reads no topic")
+                raise TopologyError(f"{self.application} reads no topic: call stream() or table()")
             self._check_own_topics()
             nodes, changes = self._optimized(rules)
             topics = self._stores, self._repartitions

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import signal
+import socket
 
 import attrs
 import pytest
@@ -241,3 +242,12 @@ def test_a_name_that_no_saved_file_mends_ends_dev_before_a_broker_is_started() -
     result = CliRunner().invoke(build(), ["dev", "app.py", "--bootstrap-servers", "localhost:1"])
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr == ("error: 'app.py': expected module:attribute, for example app:app\n")
+
+
+def test_a_taken_port_ends_dev_before_a_broker_is_started() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        words = ["dev", "app:app", "--port", port, "--bootstrap-servers", "localhost:1"]
+        result = CliRunner().invoke(build(), words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: --port {port} is taken; give another one\n"

@@ -84,7 +84,8 @@ def test_more_can_be_added_after_a_look() -> None:
 
 
 def test_what_cannot_be_drawn_is_said() -> None:
-    assert sl.App("shop")._repr_html_() == "<pre>shop: the topology reads no topic</pre>"
+    said = "shop reads no topic: call stream() or table()"
+    assert sl.App("shop")._repr_html_() == f"<pre>{said}</pre>"
     with pytest.raises(TopologyError, match="reads no topic"):
         sl.App("shop").describe()
 
