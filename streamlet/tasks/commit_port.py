@@ -131,6 +131,8 @@ class TaskCommit:
         active.number = self.number
         active.by = by
         active.wrote = False
+        if self.remade:  # a worker that stops opens it no more, and would commit without an end
+            active.remade = False
         if self.drained is not None:
             active.ends = self.ends
 
