@@ -21,7 +21,7 @@ from streamlet.serdes import serde as serde_of
 from streamlet.state.rows import NO_TIME
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
-from streamlet.user_code import shown
+from streamlet.user_code import plain_hint, shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -293,8 +293,9 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
         if len(times) > 2:
             raise TypeError(f"store {self.name}: get takes a key and up to two times")
         for time in times:
-            if time is not None:
-                checked_time(time, f"for store {self.name} a time")
+            if time is not None and (isinstance(time, bool) or not isinstance(time, int)):
+                expected = f"for store {self.name} a time in ms since the epoch as an int"
+                raise TypeError(f"expected {expected}, got {shown(time)}{plain_hint(time)}")
         if len(times) == 2:
             low, high = times
             ends = (0 if low is None else low), (NEWEST if high is None else high)

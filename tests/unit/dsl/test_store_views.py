@@ -111,6 +111,8 @@ def test_times_of_versions_are_whole_numbers(times: tuple[Any, ...]) -> None:
         view.get("a", *times)
     assert view.get("a", 5).value == 1
     assert [one.value for one in view.get("a", None, None)] == [1]
+    assert view.get("a", -1) is None
+    assert view.get("a", (1 << 63) - 1).value == 1
 
 
 def test_a_store_of_values_has_the_same_words() -> None:
