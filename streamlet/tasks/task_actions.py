@@ -91,7 +91,11 @@ class TaskActions:
             self._activation.settled()
         ready = list[ActiveTask]()
         for news in self._updater.take():
-            if (active := self._copy_news(news)) is not None:
+            if not isinstance(news, te.Restored):
+                self.run(ready)  # what follows from other news may be to stop them
+                ready.clear()
+                self._copy_news(news)
+            elif (active := self._activation.restored(news)) is not None:
                 self._registry.add(active)
                 ready.append(active)
         self.run(ready)
@@ -190,7 +194,7 @@ class TaskActions:
             if active.stage is TaskStage.RUNNING:
                 self.restart(active)
 
-    def _copy_news(self, news: te.CopyEvent) -> ActiveTask | None:
+    def _copy_news(self, news: te.CopyLag | te.CopyFailed | te.RestoreFailed) -> None:
         match news:
             case te.CopyLag():
                 self._report(news)
@@ -198,9 +202,6 @@ class TaskActions:
                 self._activation.copy_failed(news)
             case te.RestoreFailed():
                 self._activation.restore_failed(news)
-            case te.Restored():
-                return self._activation.restored(news)
-        return None
 
     def run(self, ready: Sequence[ActiveTask]) -> None:
         """Have tasks of the registry that are ready process, and say so."""
