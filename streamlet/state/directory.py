@@ -34,8 +34,8 @@ from streamlet.forks import OwnDescriptor, no_fork
 from streamlet.own_files import NotOwnError, make_own_folder, open_no_link, open_own_file
 from streamlet.state.lock_holders import holder_text
 from streamlet.state.meta import TaskMeta
-from streamlet.state.rocksdb import CLIENT_FILE, read_meta
-from streamlet.state.rocksdb_files import wipe_folder
+from streamlet.state.rocksdb import read_meta
+from streamlet.state.rocksdb_files import CLIENT_FILE, wipe_folder
 from streamlet.types import TaskId
 
 #: Name of the database's folder in a task's folder.

@@ -42,9 +42,6 @@ from streamlet.state.rocksdb_options import (
 
 log = get_logger(__name__)
 
-#: rocksdict's own file in a database's folder; also who only reads writes it.
-CLIENT_FILE = "rocksdict-config.json"
-
 _META = "default"  # column family of the positions
 _META_KEY = b"task"
 _MANIFEST_KEY = b"manifest"  # name and least size of the manifest, see ``_check_manifest``

@@ -11,9 +11,11 @@ from streamlet.own_files import make_own_folder
 
 #: Prefix of files on their way into the database.
 BULK = "bulk-"
+#: rocksdict's own file in a database's folder; also who only reads writes it.
+CLIENT_FILE = "rocksdict-config.json"
 #: Files by the beginnings of their names that RocksDB or its client reads as a whole, and the most
 #: bytes of one. What they have of it is a hundredth, and of a larger one a process has no memory.
-_READ_WHOLE = ("CURRENT", "IDENTITY", "OPTIONS-", "rocksdict-config.json")
+_READ_WHOLE = ("CURRENT", "IDENTITY", "OPTIONS-", CLIENT_FILE)
 _MOST_WHOLE = 16 << 20
 
 

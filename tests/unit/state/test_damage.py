@@ -10,8 +10,8 @@ import pytest
 
 from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.state.backing import Columns
-from streamlet.state.rocksdb import CLIENT_FILE, RocksEngine, read_meta
-from streamlet.state.rocksdb_files import wipe_folder
+from streamlet.state.rocksdb import RocksEngine, read_meta
+from streamlet.state.rocksdb_files import CLIENT_FILE, wipe_folder
 
 ENTRIES = 2_000
 #: So many files in level 0 and RocksDB compacts them, which reads the damaged blocks.
