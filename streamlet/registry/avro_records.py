@@ -15,7 +15,7 @@ from streamlet.errors import SerdeError
 from streamlet.registry.avro_types import converters, schema_of
 from streamlet.registry.framing import RecordFormat, Subject, framed
 from streamlet.registry.schemas import RegistrySchema, Schemas
-from streamlet.serdes.avro import Schema, avro_of_texts, nodes
+from streamlet.serdes.avro import Schema, avro_of_texts, named_types, nodes
 from streamlet.serdes.avro import avro as bare_avro
 from streamlet.serdes.avro_notes import plain
 from streamlet.serdes.json_types import accepted_types, describe, is_immutable, type_name
@@ -121,7 +121,7 @@ def _schema(written: RegistrySchema) -> Any:
     except ValueError as error:
         raise SerdeError(f"avro: the registry's schema cannot be read: {error}") from error
     found = avro_of_texts(written.text, dict(written.names))
-    named = {one["name"]: one for one in nodes(found) if "name" in one}
+    named = named_types(found)
     if len(named) > _MOST_TYPES:
         raise SerdeError(f"avro: the registry's schema has more than {_MOST_TYPES:,} named types")
     empties = _Empties(named)

@@ -50,7 +50,7 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
     parsed = _parsed(schema)
     if any(place == [] for place in _places(parsed)):
         raise SerdeError("avro: not a valid schema: a union of nothing, which no value fits")
-    named = _named(parsed)
+    named = named_types(parsed)
     written = None if writer is None else _parsed(writer)
     coder = _Coder(
         f"avro({_name(parsed)})",
@@ -61,7 +61,7 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
         look=look_at(parsed, named),
         bounds=bounds_check(parsed, named)
         if written is None
-        else bounds_check(written, _named(written)),
+        else bounds_check(written, named_types(written)),
     )
     # Bytes do not say by which schema they were written, so names of serdes do.
     name = with_schema(coder.name, _fingerprint(parsed))
@@ -159,7 +159,7 @@ class _Coder:
         Raises:
             SerdeError: a default is not of its field's type.
         """
-        named = _named(self.schema)
+        named = named_types(self.schema)
         for record in _records(self.schema):
             for field in record["fields"]:
                 if "default" in field:
@@ -236,7 +236,8 @@ def nodes(schema: Any) -> Iterator[dict[str, Any]]:
                 todo += names.values()
 
 
-def _named(schema: Any) -> dict[str, Any]:
+def named_types(schema: Any) -> dict[str, Any]:
+    """The named types of a parsed schema, by name."""
     return {one["name"]: one for one in nodes(schema) if "name" in one}
 
 

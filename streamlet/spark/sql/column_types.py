@@ -13,7 +13,7 @@ import msgspec.inspect as kinds
 import pyarrow as pa
 
 from streamlet.serdes import Serde, Windowed
-from streamlet.serdes.avro import nodes
+from streamlet.serdes.avro import named_types
 from streamlet.serdes.json_decoders import class_of
 from streamlet.serdes.json_types import bare_kind, describe
 
@@ -181,11 +181,6 @@ def _of_members(kind: kinds.EnumType | kinds.LiteralType) -> pa.DataType | None:
     if types == {str}:
         return pa.string()
     return pa.int64() if types == {int} else None
-
-
-def named_types(schema: Any) -> dict[str, dict[str, Any]]:
-    """The named types of a parsed Avro schema."""
-    return {one["name"]: one for one in nodes(schema) if "name" in one}
 
 
 def only_member(schema: Any) -> Any:

@@ -15,9 +15,10 @@ import attrs
 import msgspec
 import msgspec.inspect as kinds
 
+from streamlet.serdes.avro import named_types
 from streamlet.serdes.json_decoders import class_of
 from streamlet.serdes.json_types import bare_kind, describe, takes_none
-from streamlet.spark.sql.column_types import named_types, only_member
+from streamlet.spark.sql.column_types import only_member
 
 #: Turns a value that is not None into its other form; None: the two are the same.
 Change: TypeAlias = Callable[[Any], Any] | None
