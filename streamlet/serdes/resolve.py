@@ -113,10 +113,20 @@ def _plain(of: Any) -> Serde[Any]:
     return attrs.evolve(found, as_kept=inner.as_kept)
 
 
+#: What has the types of a topic, by the name of its class, and how it reads the topic.
+_READERS = {
+    "Debezium": "it has both types, and reads topics itself: call its stream(app, topic) or "
+    "table(app, topic)"
+}
+
+
 def _instead(of: Any) -> str:
     """The type that is meant by something that is none."""
     if inspect.isfunction(of) and of.__module__.startswith("streamlet."):
         return f"call it, as {of.__name__}(...), which gives the Serde"
+    reads = _READERS.get(type(of).__name__)
+    if reads is not None:
+        return reads
     if isinstance(of, str | bytes | int | float | list | set | dict):
         return (
             f"expected a type, such as {type(of).__name__}, a Serde or a pair (encode, decode), "

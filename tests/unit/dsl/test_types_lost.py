@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import streamlet as sl
 from streamlet.app import App
 from streamlet.dsl.stream import KStream
 from streamlet.errors import TopologyError
@@ -74,6 +75,9 @@ def test_the_error_names_the_call_and_the_remedy(build: Build, message: str) -> 
 def test_a_type_that_has_no_serde_is_refused_where_it_is_given() -> None:
     with pytest.raises(TopologyError, match=r"stream\('in'\), value=: no serde for object"):
         App("a").stream("in", key=str, value=object)
+    customers: Any = sl.debezium(str, dict)
+    with pytest.raises(TopologyError, match=r"value=: .* call its stream\(app, topic\) or table"):
+        App("a").table("in", key=str, value=customers)
     stream = App("a").stream("in", key=str, value=str)
     with pytest.raises(TopologyError, match=r"to\('out'\), value=: no serde for str \| None"):
         stream.to("out", value=str | None)  # type: ignore[arg-type]
