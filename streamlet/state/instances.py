@@ -62,17 +62,18 @@ def living(root: Path, application: str | None, name: str | None) -> InstanceFol
         NotFoundError: there is none.
         ConfigError: there are several.
     """
+    there = [one for one in instances(root) if one.pid is not None]
     found = [
-        one
-        for one in instances(root)
-        if one.pid is not None
-        and application in (None, one.application)
-        and name in (None, one.name)
+        one for one in there if application in (None, one.application) and name in (None, one.name)
     ]
     if not found:
         of = "" if application is None else f" of {application}"
         called = "" if name is None else f" called {name}"
-        raise NotFoundError(f"no instance{of}{called} runs on this host with its state in {root}")
+        runs = ", ".join(f"{one.application} {one.name}" for one in there)
+        hint = f"running there: {runs}" if runs else "give --state-dir as its streamlet run had it"
+        raise NotFoundError(
+            f"no instance{of}{called} runs on this host with its state in {root}; {hint}"
+        )
     if len(found) > 1:
         which = ", ".join(f"{one.application} {one.name}" for one in found)
         raise ConfigError([f"several instances run here ({which}): say APP or --name"])

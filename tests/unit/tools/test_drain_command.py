@@ -161,7 +161,7 @@ def test_one_of_several_must_be_named(play: object) -> None:
         living(root, None, None)
     assert living(root, "trains", None).name == "h2"
     assert living(root, None, "h1").application == "flights"
-    with pytest.raises(NotFoundError, match="called h3"):
+    with pytest.raises(NotFoundError, match=r"called h3 .*; running there: flights h1, trains h2$"):
         living(root, None, "h3")
 
 
@@ -169,7 +169,9 @@ def test_the_command_says_by_its_exit_code_that_nothing_runs_here(tmp_path: Path
     runner = CliRunner()
     found = runner.invoke(build(), ["drain", "app", "--state-dir", str(tmp_path), "--json"])
     assert found.exit_code == 3
-    assert json.loads(found.stdout)["error"]["type"] == "NotFoundError"
+    error = json.loads(found.stdout)["error"]
+    assert error["type"] == "NotFoundError"
+    assert error["message"].endswith("; give --state-dir as its streamlet run had it")
     wrong = ["drain", "--state-dir", str(tmp_path), "--timeout", "soon"]
     assert runner.invoke(build(), wrong).exit_code == 2
 
