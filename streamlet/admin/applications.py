@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from streamlet.admin.snapshot import GroupSnapshot, read
-from streamlet.admin.window import REQUEST_MS, GroupWindow
+from streamlet.admin.window import REQUEST_MS, GroupWindow, unknown
 from streamlet.control.topic import SUFFIX, control_topic_name, is_control_topic
 from streamlet.control.values import ALL, Description
 from streamlet.control.view import ControlView
@@ -143,7 +143,7 @@ def check_known(window: GroupWindow, topics: Collection[str], hint: str = "") ->
     name = window.control.name
     if name not in topics:
         raise NotFoundError(
-            f"there is no application {shown(window.name)} on this cluster: it has no topic "
+            f"{unknown(window.name, topics)} (streamlet list shows all): it has no topic "
             f"{name}, which every instance makes when it starts. If it has: "
             f"{on_topics('READ', [name])}" + (f". {hint}" if hint else "")
         )

@@ -7,7 +7,8 @@ does not need are not opened, and all are closed with the window.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,7 +20,7 @@ from streamlet.assignor.values import Rules
 from streamlet.clock import Clock, SystemClock
 from streamlet.closing import Closing
 from streamlet.config import Settings
-from streamlet.control.topic import ControlTopic
+from streamlet.control.topic import SUFFIX, ControlTopic, is_control_topic
 from streamlet.control.view import ControlView
 from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.messages import Committed, OffsetFetch, OffsetFetchAnswer
@@ -160,7 +161,10 @@ class GroupWindow(Closing):
 
     def group(self) -> GroupSnapshot:
         """The group as it is now; raises as ``describe``."""
-        return describe(self.transport, self.name)
+        try:
+            return describe(self.transport, self.name)
+        except NoSuchGroupError:
+            raise NoSuchGroupError(unknown(self.name, self.admin.topics())) from None
 
     def settled(self, wait_ms: int) -> GroupSnapshot:
         """The group once it is stable or empty; as it is when that takes longer than ``wait_ms``.
@@ -219,6 +223,14 @@ class GroupWindow(Closing):
     def close(self) -> None:
         """Close the clients that were opened."""
         self.clients.close()
+
+
+def unknown(application: str, topics: Collection[str]) -> str:
+    """The sentence for an application that is not there, with those that are called alike."""
+    others = {one.removesuffix(SUFFIX) for one in topics if is_control_topic(one)} - {application}
+    alike = get_close_matches(application, sorted(others))
+    hint = f", did you mean {' or '.join(alike)}?" if alike else ""
+    return f"there is no application {shown(application)} on this cluster{hint}"
 
 
 def describe(group: Transport, application: str) -> GroupSnapshot:

@@ -195,11 +195,15 @@ def _path(store: str, key: str | None, listed: KeyLists | None) -> str:
 
 def clients_of(common: Common, app: str, server: ServerOptions = _FOUND) -> list[StoreClient]:
     """The instances to ask, one after another."""
+    from streamlet.admin.applications import check_known
+
     settings = named(common, app)[1]
     if server.url is not None:
         return [_connected(server.url, settings, server, trusted=True)]
     with opened(common, app, "query") as window:
         servers = sorted(window.reports().servers.items(), key=lambda item: str(item[0]))
+        if not servers:
+            check_known(window, window.admin.topics())
     tls = settings.http_ssl_certificate_location is not None or server.ca is not None
     found = [one.url for _, one in servers if one.url and (one.scheme == "https" or not tls)]
     if not found:

@@ -65,7 +65,7 @@ def test_an_application_without_a_description_is_named() -> None:
     with pytest.raises(NotFoundError, match="has no description"):
         description_of(scene.window())
     scene.log.delete("words-streamlet-control")
-    with pytest.raises(NotFoundError, match="no application 'words'"):
+    with pytest.raises(NotFoundError, match=r"no application 'words' .*, did you mean words-eu\?"):
         description_of(scene.window())
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 import streamlet as sl
+from streamlet.errors import NotFoundError
 from streamlet.state.query_errors import InvalidQueryError
+from streamlet.tools import query as query_command
+from streamlet.tools.command import Common
 from streamlet.tools.main import build
-from streamlet.tools.query import _cell
+from streamlet.tools.output import CommandOutput
+from streamlet.tools.query import _cell, clients_of
 from tests.unit.queries.served import Serving, filled
+from tests.unit.reset.scene import ran
 from tests.unit.web.served import server_of
 from tests.unit.web.test_server import TOKEN
 
@@ -121,3 +127,16 @@ def test_a_file_that_cannot_be_read_is_named_with_its_option(url: str) -> None:
     words = ("counts", "k1", "--ca", "/nowhere/ca.pem")
     refused = CliRunner().invoke(build(), ["query", "all", *words, "--url", "https://localhost:1"])
     assert refused.stderr == "error: --ca = /nowhere/ca.pem: No such file or directory\n"
+
+
+def test_an_unknown_application_is_told_from_one_without_queries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    common = Common(None, {}, CommandOutput(False))
+    scene = ran()
+    monkeypatch.setattr(query_command, "opened", lambda *_: nullcontext(scene.window()))
+    with pytest.raises(NotFoundError, match="no instance of words serves queries"):
+        clients_of(common, "words")
+    scene.log.delete("words-streamlet-control")
+    with pytest.raises(NotFoundError, match=r"no application 'words' .*, did you mean words-eu\?"):
+        clients_of(common, "words")

@@ -133,6 +133,15 @@ def test_what_is_no_application_is_not_found(description: GroupDescription, mess
     assert caught.value.exit_code == 3
 
 
+def test_applications_that_are_called_alike_are_named() -> None:
+    log = MemoryLog()
+    for name in ("flight-streamlet-control", "flights", "trains-streamlet-control"):
+        log.create(name, 1)
+    unknown = Coordinator([described("Dead")])
+    with pytest.raises(NotFoundError, match=r"'flights' on this cluster, did you mean flight\?$"):
+        look(unknown, log).now()
+
+
 def test_refusals_of_the_broker_are_named() -> None:
     with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
         look(Coordinator([described("", error=30)])).now()
