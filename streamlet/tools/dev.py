@@ -84,13 +84,16 @@ def dev(
         words = ["--bootstrap-servers", servers, *_settings(common)]
         more = ["--http-port", str(port)] if page else []
         more += [] if state_dir is None else ["--state-dir", str(state_dir)]
-        instance = _Instance(app, words, more)
-        try:
-            url = f"http://127.0.0.1:{port}/" if page else None
+        url = f"http://127.0.0.1:{port}/" if page else None
+
+        def loaded() -> None:
             text = f"{app} runs over {servers}" + (f" and is shown on {url}" if url else "")
             common.output.answer({"app": app, "bootstrap_servers": servers, "url": url}, text)
             if browser and url is not None and not webbrowser.open(url):
                 common.output.note("no browser can be opened here; open that address in one")
+
+        instance = _Instance(app, words, more, loaded)
+        try:
             _reload(common, instance, watch, stop)
         finally:
             instance.end()
@@ -166,6 +169,7 @@ class _Instance:
     app: str
     common: list[str]
     own: list[str]
+    _loaded: Callable[[], None] | None = None  # called once, when the program has no error
     _process: subprocess.Popen[bytes] | None = None
 
     def begin(self, common: Common, over: Callable[[], bool]) -> None:
@@ -173,7 +177,10 @@ class _Instance:
         described = described_by(self.app, over)
         if over():
             return
-        if described is not None:
+        if described is not None and self._loaded is not None:
+            self._loaded()
+            self._loaded = None
+        if described:
             try:
                 create_missing(common, self.common[1], topics_of(described))
             except StreamletError as error:
@@ -206,7 +213,7 @@ class _Instance:
 
 
 def described_by(app: str, over: Callable[[], bool]) -> Mapping[str, Any] | None:
-    """The description of a program; None if it has none, or is still being loaded when ``over``.
+    """The description of a program; None if it has an error, or is being loaded when ``over``.
 
     A program that never ends to load, as one that runs itself, is left at the next change.
     """
@@ -226,12 +233,12 @@ def described_by(app: str, over: Callable[[], bool]) -> Mapping[str, Any] | None
             process.kill()
 
 
-def _document(text: bytes) -> Mapping[str, Any] | None:
-    """The description as JSON; None if the program, or a library of it, printed to it, too."""
+def _document(text: bytes) -> Mapping[str, Any]:
+    """The description as JSON; empty if the program, or a library of it, printed to it, too."""
     try:
         found: Mapping[str, Any] = json.loads(text)
     except ValueError:
-        return None
+        return {}
     return found
 
 

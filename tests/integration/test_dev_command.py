@@ -30,7 +30,7 @@ def test_it_begins_again_when_the_program_is_saved_and_ends_whole(
 ) -> None:
     name = f"dev-{uuid4().hex[:8]}"
     program = tmp_path / "dev_of_test.py"
-    program.write_text(PROGRAM.format(name=name, says="first "))
+    program.write_text("this is no Python\n")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -38,6 +38,9 @@ def test_it_begins_again_when_the_program_is_saved_and_ends_whole(
     where = ("--bootstrap-servers", bootstrap_servers, "--state-dir", str(tmp_path / "state"))
     words = ["dev", "dev_of_test:app", "--watch", str(tmp_path), "--port", port, *where]
     with closing(Terminal(words)) as terminal:
+        terminal.await_text("save a file to try again")
+        assert "shown on" not in terminal.text, "nothing is shown yet"
+        program.write_text(PROGRAM.format(name=name, says="first "))
         terminal.await_text(f"and is shown on http://127.0.0.1:{port}/")
         terminal.await_text(f"made topic {name} with 4 partitions")
         terminal.await_text("4 tasks")
@@ -46,8 +49,8 @@ def test_it_begins_again_when_the_program_is_saved_and_ends_whole(
         sink.flush(10_000)
         terminal.await_text("first word")
         program.write_text("this is no Python\n")
-        terminal.await_text("dev_of_test.py has changed: begin again")
-        terminal.await_text("save a file to try again")
+        terminal.await_text("dev_of_test.py has changed: begin again", times=2)
+        terminal.await_text("save a file to try again", times=2)
         program.write_text(PROGRAM.format(name=name, says="second "))
         sink.send(name, [b"k"], [b"word"])
         sink.flush(10_000)
@@ -90,7 +93,7 @@ def test_a_second_ctrl_c_leaves_no_instance_behind() -> None:
             self.killed = True
 
     process: Any = Slow()
-    instance = _Instance("app", [], [], process)
+    instance = _Instance("app", [], [], None, process)
     with pytest.raises(KeyboardInterrupt):
         instance.end()
     assert process.killed
