@@ -55,9 +55,18 @@ class RunResults:
         topology: what runs.
         keep: whether the records are wanted, or only their number.
         after_commit: whether only those count that are committed.
+        wanted: how many records end the run; None is no limit.
     """
 
-    def __init__(self, topology: Topology, keep: bool, *, after_commit: bool = False) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        keep: bool,
+        *,
+        after_commit: bool = False,
+        wanted: int | None = None,
+    ) -> None:
+        self._wanted = wanted
         self._after_commit = after_commit
         #: Outputs that are not committed yet, where only those count that are.
         self._open: list[Output] = []
@@ -118,6 +127,8 @@ class RunResults:
 
     def explain(self) -> str:
         """Explain a run that returns no records, and what would help."""
+        if self._wanted == 0:
+            return "did nothing: count=0 is reached before the first record; give 1 or more"
         if not self.most_tasks:
             return "had no task; another instance may have them all, or it needs more time"
         did = f"ran {self.most_tasks} tasks and processed {self.records:,} records"
@@ -188,6 +199,7 @@ class Run:
             self._app.topology,
             keep=count is not None or timeout_ms is not None,
             after_commit=self._app.settings.exactly_once,
+            wanted=count,
         )
         deadline = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
         limits = [ms for ms in (wait_for_broker_ms, timeout_ms) if ms is not None]

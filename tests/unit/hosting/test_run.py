@@ -11,14 +11,19 @@ from streamlet.types import TaskId
 
 
 def results(
-    records: int = 0, *, sink: bool = True, keep: bool = True, tasks: int = 2
+    records: int = 0,
+    *,
+    sink: bool = True,
+    keep: bool = True,
+    tasks: int = 2,
+    wanted: int | None = None,
 ) -> RunResults:
     app = App("words")
     stream = app.stream(["lines", "more"], key=str, value=str)
     stream.foreach(print)
     if sink:
         stream.group_by(lambda k, v: v, key=str).count().to_stream().to("counts")
-    found = RunResults(app.topology(), keep)
+    found = RunResults(app.topology(), keep, wanted=wanted)
     running = [str(TaskId(0, number)) for number in range(tasks)]
     found.take(0, {"event": "state", "state": "RUNNING", "tasks": running})
     found.take(0, {"event": "state", "state": "PENDING_SHUTDOWN", "tasks": []})
@@ -29,6 +34,10 @@ def results(
 @pytest.mark.parametrize(
     ("found", "said"),
     [
+        (
+            results(tasks=0, wanted=0),
+            "did nothing: count=0 is reached before the first record; give",
+        ),
         (results(tasks=0), "had no task; another instance may have them all, or it needs more"),
         (
             results(),
