@@ -231,21 +231,20 @@ class TopologyTestDriver(Closing):
 
         Raises:
             NotFoundError: the application writes no topic of this name.
-            SerdeError: a record cannot be decoded as ``key`` or ``value`` says.
+            SerdeError: a record cannot be decoded as ``key`` or ``value`` says; the next call has
+                all of them again.
         """
-        records = self._topics.taken(topic)
-        decode_key, decode_value = (
-            (serde_of(given) if given is not None else known).decode
-            for given, known in zip((key, value), self._topics.serdes(topic), strict=True)
-        )
-        return [
-            replace(
+        serdes = zip((key, value), self._topics.serdes(topic), strict=True)
+        of_key, of_value = (known if given is None else serde_of(given) for given, known in serdes)
+
+        def read(record: OutputRecord) -> OutputRecord:
+            return replace(
                 record,
-                key=None if record.key is None else decode_key(record.key),
-                value=None if record.value is None else decode_value(record.value),
+                key=driver_inputs.decoded(topic, "key", of_key, record.key),
+                value=driver_inputs.decoded(topic, "value", of_value, record.value),
             )
-            for record in records
-        ]
+
+        return self._topics.taken(topic, read)
 
     @overload
     def store(self, store: str, /, *, partition: int | None = None) -> Any: ...

@@ -1,4 +1,4 @@
-"""Checks of what a test gives a ``TopologyTestDriver``: records, times and lengths of time."""
+"""Checks of what a test gives a ``TopologyTestDriver`` and reads from it: records and times."""
 
 from __future__ import annotations
 
@@ -90,6 +90,20 @@ def encoded(topic: str, what: str, serde: Serde[Any], column: list[Any]) -> list
     except ColumnError as error:
         which = "" if len(column) == 1 else f" of record {error.index}"
         raise SerdeError(f"pipe to {shown(topic)}: the {what}{which}: {error.cause}") from error
+
+
+def decoded(topic: str, what: str, serde: Serde[Any], raw: bytes | None) -> Any:
+    """The key or value of a record that the application wrote.
+
+    Raises:
+        SerdeError: it is of another type; topic and part of the record are in the message.
+    """
+    if raw is None:
+        return None
+    try:
+        return serde.decode(raw)
+    except SerdeError as error:
+        raise SerdeError(f"read_output({shown(topic)}): the {what}: {error}") from error
 
 
 def time_ms(call: str, given: object) -> int:

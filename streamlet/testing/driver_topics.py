@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,8 +163,10 @@ class DriverTopics:
         """Names of the topics that were written, sorted."""
         return sorted(self._records)
 
-    def taken(self, topic: str) -> list[OutputRecord]:
-        """The records written since the last call, as bytes.
+    def taken(
+        self, topic: str, decoded: Callable[[OutputRecord], OutputRecord]
+    ) -> list[OutputRecord]:
+        """The records written since the last call; all are kept if one cannot be decoded.
 
         Raises:
             NotFoundError: the application does not write the topic.
@@ -174,7 +176,7 @@ class DriverTopics:
             known = listed(sorted(self.written)) or "no topic"
             raise NotFoundError(f"{application} does not write {shown(topic)}; it writes {known}")
         kept = self._records.get(topic, deque())
-        records = list(kept)
+        records = list(map(decoded, kept))
         kept.clear()
         return records
 

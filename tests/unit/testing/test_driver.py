@@ -10,6 +10,7 @@ import pytest
 from streamlet.app import App
 from streamlet.errors import ConfigError, NotFoundError, ProcessingError, SerdeError
 from streamlet.kafka.murmur2 import partition_of
+from streamlet.serdes import json
 from streamlet.testing.driver import TopologyTestDriver
 from streamlet.testing.driver_inputs import START_MS
 
@@ -127,6 +128,16 @@ def test_outputs_are_read_once_and_a_topic_without_records_is_empty() -> None:
         assert len(driver.read_output("out")) == 1
         assert driver.read_output("out") == []
         assert driver.read_output("dead") == []
+
+
+def test_outputs_that_are_read_as_another_type_are_named_and_can_be_read_again() -> None:
+    with TopologyTestDriver(echo()) as driver:
+        driver.pipe_input("in", "a", 1)
+        for part in ("key", "value"):
+            said = rf"^read_output\('out'\): the {part}: json: cannot decode b"
+            with pytest.raises(SerdeError, match=said):
+                driver.read_output("out", **{part: json()})
+        assert len(driver.read_output("out")) == 1
 
 
 def test_a_topic_that_the_application_does_not_write_is_refused_with_those_it_writes() -> None:
