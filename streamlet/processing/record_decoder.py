@@ -22,6 +22,7 @@ from streamlet.processing.record_failures import RecordFailures
 from streamlet.processing.unread_values import value_of
 from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.copies import own_column
+from streamlet.topology.names import REPARTITION_SUFFIX
 from streamlet.topology.nodes import SourceNode
 from streamlet.types import LATEST_MS, TopicPartition
 from streamlet.user_code import plain_hint, shown
@@ -219,7 +220,9 @@ class RecordDecoder:
         """
         if source.timestamp is not None:
             batch = self._extracted(source, batch)
-        elif span is not None and span[0] >= 0 and span[1] <= LATEST_MS:
+        elif batch.timestamps and not batch.topic.endswith(REPARTITION_SUFFIX):
+            self._doubt(source, f"records of {batch.topic} have times such as", batch.timestamps[0])
+        if source.timestamp is None and span is not None and span[0] >= 0 and span[1] <= LATEST_MS:
             return batch
         times = batch.timestamps
         if not times or (min(times) >= 0 and max(times) <= LATEST_MS):
@@ -234,6 +237,15 @@ class RecordDecoder:
         else:
             self._dropped(source.name, len(taken) - sum(taken))
         return batch.select(taken)
+
+    def _doubt(self, source: SourceNode, whose: str, time: int) -> None:
+        """Warn once of a time that is probably in seconds."""
+        if _SECONDS[0] <= time < _SECONDS[1] and source.name not in self._doubted:
+            self._doubted.add(source.name)
+            log.warning(
+                "%s %d, which is in January 1970: times are in ms, and this looks like seconds",
+                *(whose, time),
+            )
 
     def _extracted(self, source: SourceNode, batch: Batch) -> Batch:
         """The batch with the extractor's times; a record that it fails on is left out."""
@@ -250,13 +262,8 @@ class RecordDecoder:
                 bad = len(times)
                 self._no_time(source, batch, bad, "no timestamp", error)
                 batch = batch.select([i != bad for i in range(len(batch))])
-        if times and _SECONDS[0] <= times[0] < _SECONDS[1] and source.name not in self._doubted:
-            self._doubted.add(source.name)
-            log.warning(
-                "timestamp= of %s gives %d, which is in January 1970: times are in ms, and this "
-                "looks like seconds",
-                *(source.name, times[0]),
-            )
+        if times:
+            self._doubt(source, f"timestamp= of {source.name} gives", times[0])
         if source.partition_time:
             self._highest[where] = max([self._highest.get(where, -1), *times])
         return attrs.evolve(batch, timestamps=times)

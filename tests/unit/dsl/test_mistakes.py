@@ -41,16 +41,26 @@ def test_a_window_of_a_bare_small_number_or_of_nothing_is_warned_of(
     assert bool(line) == bool(caplog.records)
 
 
-def test_times_in_seconds_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        (lambda key, value, time: value, "timestamp= of KSTREAM-SOURCE-0000000000 gives"),
+        (None, "records of in have times such as"),
+    ],
+)
+def test_times_in_seconds_are_warned_of_once(
+    own: Callable[..., int] | None, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
     app = sl.App("seconds")
-    app.stream("in", key=str, value=int, timestamp=lambda key, value, time: value).to("out")
+    lines = app.stream("in", key=str, value=int, timestamp=own)
+    lines.repartition().to("out")
     with caplog.at_level(logging.WARNING), TopologyTestDriver(app) as driver:
         driver.pipe_input("in", "a", 1_700_000_000_000)
         assert not caplog.records
         for _ in range(2):
-            driver.pipe_input("in", "a", 1_700_000_000)
+            driver.pipe_input("in", "a", 1_700_000_000, timestamp_ms=1_700_000_000)
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
-        "timestamp= of KSTREAM-SOURCE-0000000000 gives 1700000000, which is in January 1970"
+        f"{words} 1700000000, which is in January 1970"
     ]
 
 
