@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 _MOST_PARTITIONS = 100_000
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
-KeyType = Annotated[
-    str,
-    typer.Option(metavar="T", help=f"Type of the keys: {TYPE_NAMES}; in windows {WINDOWED_NAMES}."),
-]
+KEY_TYPES = f"Type of the keys: {TYPE_NAMES}; in windows {WINDOWED_NAMES}."
+KeyType = Annotated[str, typer.Option(metavar="T", help=KEY_TYPES)]
 ValueType = Annotated[str, typer.Option(metavar="T", help=f"Type of the values: {TYPE_NAMES}.")]
 
 

@@ -15,7 +15,7 @@ import typer
 from streamlet.errors import ConfigError, DeliveryError
 from streamlet.kafka.placements import DEFAULT, partitioner_name
 from streamlet.tools.command import Common, command
-from streamlet.tools.topics import KeyType, TopicArgument, ValueType, known_topic
+from streamlet.tools.topics import KEY_TYPES, TopicArgument, ValueType, known_topic
 
 if TYPE_CHECKING:
     from streamlet.records.lines import BadLine, InputRecord, LineReader
@@ -45,7 +45,9 @@ def write(
             "object with value, and perhaps key, timestamp and headers), or csv.",
         ),
     ] = "lines",
-    key: KeyType = "str",
+    key: Annotated[
+        str | None, typer.Option(metavar="T", help=KEY_TYPES, show_default="str")
+    ] = None,
     value: ValueType = "str",
     partitioner: Annotated[
         str,
@@ -64,16 +66,11 @@ def write(
     --format json writes again, wherever it was read. The key decides on the partition as in Java's
     client, or by --partitioner as in others.
     """
-    from streamlet.records.lines import Format, LineReader
-    from streamlet.records.types import DataType
-
     try:
         placed = partitioner_name(partitioner)
     except ValueError as error:
         raise ConfigError([f"--partitioner: {error}"]) from error
-    if format_ not in list(Format):
-        raise ConfigError([f"--format {format_}: expected {', '.join(Format)}"])
-    reader = LineReader(Format(format_), DataType.of(key, "--key"), DataType.of(value, "--value"))
+    reader = line_reader(format_, key, value)
     if file != _STDIN:
         common.output.status(f"checking {file}")
         _check(reader, file)
@@ -82,6 +79,24 @@ def write(
     with closing(_opened(file)) as lines:
         count = _write(common, topic, reader, lines, file, placed)
     common.output.answer({"topic": topic, "records": count}, f"wrote {count:,} records to {topic}")
+
+
+def line_reader(format_: str, key: str | None, value: str) -> LineReader:
+    """The reader for lines of this format; ``key`` is None where the default will do.
+
+    Raises:
+        ConfigError: there is no such format or type, or lines of this format have no key.
+    """
+    from streamlet.records.lines import Format, LineReader
+    from streamlet.records.types import DataType
+
+    if format_ not in list(Format):
+        raise ConfigError([f"--format {format_}: expected {', '.join(Format)}"])
+    if key is not None and format_ == Format.LINES:
+        problem = "--key: a line is a value without a key; --format key-value has key:value"
+        raise ConfigError([problem])
+    types = DataType.of(key or "str", "--key"), DataType.of(value, "--value")
+    return LineReader(Format(format_), *types)
 
 
 def _write(

@@ -1,4 +1,4 @@
-"""What the README says, run as it stands there; only the broker and the names are others."""
+"""The README and Getting started, run as they stand; only the broker and the names are others."""
 
 from __future__ import annotations
 
@@ -19,33 +19,41 @@ from tests.integration.chaos.support import wait_for
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
 PATIENCE_S = 300
 
 
-def blocks(language: str, section: str = "") -> list[str]:
-    """The code blocks in this language, of one section or of all."""
-    text = README.read_text("utf-8")
-    if section:
-        (text,) = re.findall(rf"^## {section}\n(.*?)^## ", text, re.M | re.S)
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+class Page:
+    """A document, with names for topics and groups that no other test of the session uses."""
 
+    def __init__(self, path: str, names: str) -> None:
+        self._text, self._names = (ROOT / path).read_text("utf-8"), names
 
-def renamed(program: str) -> str:
-    """The same program for topics and groups that no other test of the session uses."""
-    return re.sub(r'(?<=")(lines|word-counts|words|notebook)(?=")', r"readme-\1", program)
+    def blocks(self, language: str, section: str = "") -> list[str]:
+        """The code blocks in this language, of one section or of all."""
+        text = self._text
+        if section:
+            (text,) = re.findall(rf"^## {section}\n(.*?)^## ", text, re.M | re.S)
+        return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
 
+    def commands(self, section: str) -> list[list[str]]:
+        """The commands of each block of a section."""
+        shown = self.blocks("sh", section)
+        line = re.compile(r"^((?:streamlet|printf) .*?)(?:\s+#.*)?$", re.M)
+        return [line.findall(block) for block in shown]
 
-def renamed_command(line: str) -> str:
-    return re.sub(r"(?<![\w-])(lines|word-counts|words)(?![\w:.-])", r"readme-\1", line)
+    def renamed(self, program: str) -> str:
+        return re.sub(rf'(?<=")({self._names})(?=")', r"readme-\1", program)
+
+    def renamed_command(self, line: str) -> str:
+        return re.sub(rf"(?<![\w-])({self._names})(?![\w:.-])", r"readme-\1", line)
 
 
 class Folder:
-    """An empty folder with ``words.py``, where commands are typed."""
+    """An empty folder with the application of a page, where commands are typed."""
 
-    def __init__(self, path: Path, servers: str) -> None:
-        self.path = path
-        (path / "words.py").write_text(renamed(blocks("python")[0]))
+    def __init__(self, path: Path, servers: str, page: Page, file: str, program: str) -> None:
+        self.path, self._page = path, page
+        (path / file).write_text(page.renamed(program))
         self.env = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
@@ -56,7 +64,7 @@ class Folder:
     def type(self, line: str) -> str:
         """What a command prints."""
         done = subprocess.run(
-            ["sh", "-c", renamed_command(line)],
+            ["sh", "-c", self._page.renamed_command(line)],
             cwd=self.path,
             env=self.env,
             capture_output=True,
@@ -68,13 +76,13 @@ class Folder:
 
     def python(self, program: str) -> str:
         """What a program prints."""
-        (self.path / "cell.py").write_text(renamed(program))
+        (self.path / "cell.py").write_text(self._page.renamed(program))
         return self.type(f"{sys.executable} cell.py")
 
     @contextmanager
     def running(self, line: str) -> Iterator[None]:
         """A command in a terminal of its own, until Ctrl-C."""
-        words = renamed_command(line).split()
+        words = self._page.renamed_command(line).split()
         with subprocess.Popen(
             words, cwd=self.path, env=self.env, stderr=subprocess.PIPE
         ) as process:
@@ -95,12 +103,11 @@ def results(text: str) -> list[list[str]]:
 
 
 def test_the_five_minutes_show_a_result(bootstrap_servers: str, tmp_path: Path) -> None:
-    first, feed_and_run, (read,), more = (
-        re.findall(r"^((?:streamlet|printf) .*?)(?:\s+#.*)?$", block, re.M)
-        for block in blocks("sh", "Five minutes")
-    )
-    (shown,) = blocks("text", "Five minutes")
-    folder = Folder(tmp_path, bootstrap_servers)
+    page = Page("README.md", "lines|word-counts|words|notebook")
+    first, feed_and_run, (read,), more = page.commands("Five minutes")
+    (shown,) = page.blocks("text", "Five minutes")
+    application, notebook, driver = page.blocks("python")
+    folder = Folder(tmp_path, bootstrap_servers, page, "words.py", application)
     install_and_start, create = first
     assert install_and_start == "streamlet broker start"
     feed, run = feed_and_run
@@ -116,6 +123,25 @@ def test_the_five_minutes_show_a_result(bootstrap_servers: str, tmp_path: Path) 
             for line in look:
                 assert folder.type(line), line
 
-    notebook, driver = blocks("python")[1:]
     assert results(folder.python(notebook)) == results(shown)
     assert folder.python(driver) == ""
+
+
+def test_getting_started_shows_what_a_customer_spent(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    page = Page("docs/getting-started.md", "orders-per-minute|orders|prices|spent|shop")
+    (_, create, *feed), (run, read), (run_more, look, _) = [
+        *page.commands("Run it"),
+        *page.commands("Share the work"),
+    ]
+    (shown,) = page.blocks("text", "Run it")
+    (application,) = page.blocks('python title="shop.py"')
+    folder = Folder(tmp_path, bootstrap_servers, page, "shop.py", application)
+    for line in (create, *feed):
+        folder.type(line)
+    with folder.running(run):
+        assert folder.type(f"{read} --limit 1") == shown
+        with folder.running(run_more):
+            once = look.removesuffix("--watch") + "--json"
+            wait_for(lambda: '"two"' in folder.type(once), "it joins")

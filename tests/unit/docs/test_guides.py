@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,9 @@ import pytest
 import typer.main
 
 from docs.hooks.concept_pictures import PICTURES
+from streamlet.records.lines import InputRecord
 from streamlet.tools.main import build
+from streamlet.tools.topics_write import line_reader
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGES = [
@@ -72,3 +75,21 @@ def test_a_command_that_is_shown_exists_with_its_options(line: str) -> None:
         command = inner[words.pop(0)]
     options = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
     assert {word for word in words if word.startswith("--")} - options == set()
+
+
+def fed() -> list[str]:
+    """Each command on a page that writes printed lines to a topic."""
+    pages = (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md")))
+    text = "".join(page.read_text("utf-8") for page in pages)
+    return re.findall(r"^(printf.* \| streamlet topics write .*)$", text, re.M)
+
+
+@pytest.mark.parametrize("line", fed())
+def test_lines_that_a_page_writes_to_a_topic_are_records(line: str) -> None:
+    printed, _, typed_words = line.partition(" | streamlet topics write ")
+    shown = subprocess.run(["sh", "-c", printed], capture_output=True, text=True, check=True)
+    command = typer.main.get_command(build()).commands["topics"].commands["write"]
+    given = command.make_context("write", shlex.split(typed_words)).params
+    reader = line_reader(given["format_"], given["key"], given["value"])
+    found = list(reader.records(shown.stdout.splitlines()))
+    assert [type(one) for one in found] == [InputRecord] * len(found)
