@@ -39,6 +39,9 @@ class Process:
         times: moves the time of its stores on, whose entries expire.
     """
 
+    #: Calls of punctuators.
+    punctuations = 0
+
     def __init__(
         self,
         name: str,
@@ -56,8 +59,6 @@ class Process:
         self._times = times
         self._by_stream = context._punctuators["stream_time"]
         self._by_clock = context._punctuators["wall_clock"]
-        #: Calls of punctuators.
-        self.punctuations = 0
         #: Offset of the last record of the present batch of the source that came here.
         self._seen = 0
 

@@ -65,6 +65,9 @@ class StateProcess:
         result: makes a record of what a function returned or yielded.
     """
 
+    #: Calls of timers.
+    punctuations = 0
+
     def __init__(
         self,
         name: str,
@@ -81,8 +84,6 @@ class StateProcess:
         self.function = rules.function
         self._store, self._timers = store, timers
         self._context, self._forwarding, self._result = context, forwarding, result
-        #: Calls of timers.
-        self.punctuations = 0
         #: Stream time as of the present call.
         self._time = NO_TIME
         self._no_timers = "" if rules.on_timer is not None else rules.call
