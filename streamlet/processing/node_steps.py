@@ -19,7 +19,6 @@ from streamlet.processing.output_order import Meeting, OrderedNodes, Step
 from streamlet.processing.record_failures import RecordFailures
 from streamlet.processing.task_calls import TaskCalls
 from streamlet.processing.unread_values import UnreadValues
-from streamlet.processing.users_functions import function_place
 from streamlet.processing.value_copies import Attempts, uses_values, with_copies, writes_as_read
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.operator import (
@@ -221,9 +220,7 @@ class NodeSteps:
 
     def _processor(self, node: ProcessorNode) -> Step:
         operator = node.factory(self._context)
-        place = function_place(operator)
-        if place is not None:
-            self._results.functions[node.name] = place
+        self._results.operators[node.name] = operator
         forward = self._forward(node.name)
         if isinstance(operator, HoldingOperator):
             self._holding[node.name] = operator, forward

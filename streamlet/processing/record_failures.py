@@ -26,6 +26,7 @@ from streamlet.processing.policy import (
     has_reason,
     reason_headers,
 )
+from streamlet.processing.users_functions import function_place
 from streamlet.serdes.copies import own
 from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.types import TaskId, TopicPartition
@@ -172,8 +173,9 @@ class RecordFailures:
     pause: RetryPause
     #: When it was said last that the task waits, ms; None: it was not.
     _said_ms: int | None = attrs.field(default=None, init=False)
-    #: Where the functions of nodes begin, by the names of the nodes.
-    functions: dict[str, Place] = attrs.field(factory=dict, init=False)
+    #: The operators of nodes, by the names of these.
+    operators: dict[str, object] = attrs.field(factory=dict, init=False)
+    _places: dict[str, Place | None] = attrs.field(factory=dict, init=False)
     #: Batches as read, for dead letters; only those that may still be needed.
     raws: list[PartitionBatch] = attrs.field(factory=list, init=False)
 
@@ -223,9 +225,15 @@ class RecordFailures:
         context = self.context(stage, node.name, batch, 0, attempt)
         failure = RecordFailure(
             *(context, record, "a record failed", failed.__cause__, not failed.again),
-            self.functions.get(node.name),
+            self._place(node.name),
         )
         return self._apply_to_row(failure) if failed.of_row else self.apply(failure)
+
+    def _place(self, node: str) -> Place | None:
+        """The line at which the function of a node begins, looked up once a record fails."""
+        if node not in self._places:
+            self._places[node] = function_place(self.operators.get(node))
+        return self._places[node]
 
     @property
     def blocks(self) -> bool:
