@@ -95,7 +95,7 @@ class TaskManager:
                 if self.followed.progress(task, lag, now_ms):
                     self._tick(now_ms)
             case te.TaskRunning(task):
-                self._running(task, now_ms)
+                self._running(task)
             case te.TaskClaimed(task):
                 self._claimed(task, now_ms)
             case te.TaskReopening(task):
@@ -294,12 +294,11 @@ class TaskManager:
             self._set_copies()
             self._out.append(te.Activate(task, positions))
 
-    def _running(self, task: TaskId, now_ms: int) -> None:
+    def _running(self, task: TaskId) -> None:
         """The task was restored and processes."""
         claim = self.records.get(task)
         if claim is not None and claim.stage is TaskStage.OPENING:
             claim.move_to(TaskStage.RUNNING)
-            self._proceed(now_ms)
 
     def _reopening(self, task: TaskId, now_ms: int) -> None:
         """A running task was closed, and is brought up here once more: it claims again (M4)."""
@@ -315,12 +314,14 @@ class TaskManager:
     def _claimed(self, task: TaskId, now_ms: int) -> None:
         """The first commit of the active period was accepted."""
         claim = self.records.get(task)
-        if claim is not None and claim.stage in OURS:
-            over = not claim.claimed and task in self._orders.pending
-            claim.claimed = True
-            mine = self._orders.pending.keys() & self.claims.keys()
-            if over and all(self.records[one].claimed for one in mine):
-                self._all_taken_over()
+        if claim is None or claim.stage not in OURS or claim.claimed:
+            return
+        claim.claimed = True
+        orders = self._orders
+        mine = orders.pending.keys() & self.claims.keys() if task in orders.pending else ()
+        if mine and all(self.records[one].claimed for one in mine):
+            self._all_taken_over()
+        if task in orders.release or task in orders.revoke:
             self._proceed(now_ms)
 
     def _all_taken_over(self) -> None:
