@@ -316,8 +316,7 @@ class TaskManager:
         claim = self.records.get(task)
         if claim is None or claim.stage not in OURS or claim.claimed:
             return
-        claim.claimed = True
-        orders = self._orders
+        claim.claimed, orders = True, self._orders
         mine = orders.pending.keys() & self.claims.keys() if task in orders.pending else ()
         if mine and all(self.records[one].claimed for one in mine):
             self._all_taken_over()

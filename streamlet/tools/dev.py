@@ -65,12 +65,7 @@ def dev(
     it is shown, and the next change tries again. Ctrl-C, or the end of the terminal, ends all of
     it; the data of the broker stays.
     """
-    try:
-        named_parts(app, "flights:app")
-    except LookupError as error:  # no file that is saved mends it
-        raise AppNotFoundError(str(error)) from error
-    if not watch.is_dir():
-        raise ConfigError([f"--watch {watch}: there is no such folder"])
+    _check_given(app, watch)
     page = find_spec("aiohttp") is not None
     if page:
         _check_free(port)
@@ -99,6 +94,16 @@ def dev(
             instance.end()
             for record in records:
                 record.stop()
+
+
+def _check_given(app: str, watch: Path) -> None:
+    """Raise an error for names that no file that is saved will mend."""
+    try:
+        named_parts(app, "flights:app")
+    except LookupError as error:
+        raise AppNotFoundError(str(error)) from error
+    if not watch.is_dir():
+        raise ConfigError([f"--watch {watch}: there is no such folder"])
 
 
 def _check_free(port: int) -> None:
