@@ -28,6 +28,7 @@ from streamlet.registry.connection import (
     shown_url,
     urls_of,
 )
+from streamlet.registry.kept import KeptBySchema
 from streamlet.registry.schemas import RegistrySchema, SchemaKind, SchemaReference
 from streamlet.retries import Retries
 from streamlet.tls_files import load_identity
@@ -35,14 +36,14 @@ from streamlet.visible import VISIBLE_ASCII
 
 T = TypeVar("T")
 
-#: Schemas and ids that are kept; the oldest goes then.
+#: Ids that are kept, and paths that lead to no schema; the oldest goes then.
 _KEPT = 1_000
 #: How long an id that is not there is not asked for again, ms.
 _UNKNOWN_MS = 10_000
 #: How long a schema is not asked for again while the registry is away, at first and at most, ms.
 _AWAY_MS = 900, 10_000
-#: References of one schema, in all.
-_MOST_REFERENCES = 200
+#: References of one schema, in all, and characters that it has with them.
+_MOST_REFERENCES, _MOST_CHARACTERS = 200, 8 << 20
 _NOT_THERE = frozenset({404, 40401, 40402, 40403})
 _KINDS: dict[object, SchemaKind] = {"AVRO": "AVRO", "JSON": "JSON", "PROTOBUF": "PROTOBUF"}
 
@@ -97,7 +98,7 @@ class Registry:
         self._clock = SystemClock() if clock is None else clock
         self._max_age_ms = max_age_ms
         #: Schemas by the paths that they were asked for by.
-        self._schemas: dict[str, RegistrySchema] = {}
+        self._schemas: KeptBySchema[str, RegistrySchema] = KeptBySchema()
         #: Paths of schemas that are not there: what to say, and until when, ms.
         self._unknown: dict[str, tuple[str, int]] = {}
         #: Paths of schemas that were not answered: what to say, until when, ms, and how often.
@@ -208,7 +209,7 @@ class Registry:
         if answer.status >= 400:
             raise RegistryError(f"{self._connection.shown}: {what}: {answer.message}")
         found = self._with_references(self._read(answer))
-        _keep(self._schemas, path, found)
+        self._schemas.keep(path, found, found.characters)
         return found
 
     def _answer(self, path: str) -> RegistryAnswer:
@@ -233,8 +234,10 @@ class Registry:
         """The schema with all that it refers to, each behind those that it needs itself."""
         names: dict[str, str] = {}
         asked: set[SchemaReference] = set()
+        characters = len(schema.text)
 
         def gather(references: tuple[SchemaReference, ...]) -> None:
+            nonlocal characters
             for one in references:
                 if one in asked:
                     continue
@@ -249,6 +252,12 @@ class Registry:
                         f"to which a schema refers as {one.name}: {answer.message}"
                     )
                 inner = self._read(answer)
+                characters += len(inner.text)
+                if characters > _MOST_CHARACTERS:
+                    raise SerdeError(
+                        f"the schema has more than {_MOST_CHARACTERS:,} characters with those that "
+                        "it refers to"
+                    )
                 gather(inner.references)
                 names.setdefault(one.name, inner.text)
 

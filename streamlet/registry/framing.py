@@ -17,14 +17,13 @@ import attrs
 from streamlet.errors import ConfigError, RegistryError, SerdeError, error_text
 from streamlet.lazy_results import never_runs
 from streamlet.registry.client import default_registry
+from streamlet.registry.kept import KeptBySchema
 from streamlet.registry.schemas import RegistrySchema, SchemaKind, Schemas
 from streamlet.serdes.marks import former_name
 from streamlet.serdes.serde import Serde, build, decode_error
 from streamlet.user_code import shown
 
 _HEAD, _GUID_HEAD = 5, 17
-#: The readers that are kept, one for each schema that records were written by.
-_MOST_READERS = 1_000
 
 #: How a subject is named: by the topic, by the record, by both, or by a function of the topic, of
 #: ``"key"`` or ``"value"``, and of the record's name. The topic is empty for rows of stores.
@@ -85,7 +84,9 @@ class _Framing:
     subject: Callable[[str, str, str], str]
     register: bool
     #: What reads records, by what stands in front of them.
-    _readers: dict[bytes, Callable[[bytes], Any]] = attrs.field(factory=dict, init=False)
+    _readers: KeptBySchema[bytes, Callable[[bytes], Any]] = attrs.field(
+        factory=KeptBySchema, init=False
+    )
 
     def serde(self, bare: Serde[Any], topic: str, role: str) -> Serde[Any]:
         """The serde for a topic's keys or values; without a topic, of rows of stores."""
@@ -191,9 +192,7 @@ class _Framing:
                 f"{schema.kind}: read it with sl.registry.{schema.kind.lower()}"
             )
         made = self.records.reader(schema)
-        while len(self._readers) >= _MOST_READERS:
-            self._readers.pop(next(iter(self._readers)), None)
-        self._readers[head] = made
+        self._readers.keep(head, made, schema.characters)
         return made
 
 

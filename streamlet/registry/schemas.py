@@ -39,6 +39,11 @@ class RegistrySchema:
     references: tuple[SchemaReference, ...] = ()
     names: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def characters(self) -> int:
+        """The characters of its text and of those that it refers to."""
+        return len(self.text) + sum(len(text) for _, text in self.names)
+
 
 class Schemas(Protocol):
     """A registry as serdes use it."""

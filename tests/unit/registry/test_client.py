@@ -13,6 +13,7 @@ from streamlet import registry as sr
 from streamlet.clock import SystemClock
 from streamlet.errors import ConfigError, RegistryError, SerdeError, UnreachableRegistryError
 from streamlet.registry.connection import MOST_BYTES
+from streamlet.registry.kept import MOST_CHARACTERS, MOST_KEPT, KeptBySchema
 from tests.integration.doors import make_certificates
 from tests.registry_server import RegistryServer, mutual_tls
 
@@ -114,6 +115,26 @@ def test_references_in_a_circle_and_without_end_are_bounded(server: RegistryServ
     known = server.add('"many"', "many", references=many)
     with pytest.raises(SerdeError, match="more than 200 others"):
         client(server).by_id(known)
+    long = f'"{"a" * (1 << 20)}"'
+    for n in range(8):
+        server.add(long, f"long-{n}")
+    parts = [{"name": f"L{n}", "subject": f"long-{n}", "version": 1} for n in range(8)]
+    known = server.add('"long"', "long", references=parts)
+    with pytest.raises(SerdeError, match="more than 8,388,608 characters with those"):
+        client(server).by_id(known)
+
+
+def test_what_is_kept_of_schemas_is_bounded_in_number_and_length() -> None:
+    kept = KeptBySchema[int, str]()
+    for key in range(MOST_KEPT + 3):
+        kept.keep(key, "short", 10)
+    assert [key for key in range(MOST_KEPT + 3) if kept.get(key) is None] == [0, 1, 2]
+    kept.keep(2_000, "long", MOST_CHARACTERS - 100)
+    assert [key for key in range(MOST_KEPT + 3) if kept.get(key)] == list(range(993, 1_003))
+    kept.keep(2_000, "short by now", 10)
+    kept.keep(2_001, "longer than all may be", 2 * MOST_CHARACTERS)
+    assert kept.get(2_001) is not None
+    assert kept.get(2_000) is kept.get(1_000) is None
 
 
 @pytest.mark.parametrize(
