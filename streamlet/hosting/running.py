@@ -59,6 +59,8 @@ class _Background:
     def __init__(self, run: Run, name: str) -> None:
         self.run = run
         self.error: BaseException | None = None
+        #: Its text, made before stop() raises it and adds lines of its caller to the traceback.
+        self.error_text = ""
         self._raised = False
         self._thread = threading.Thread(target=self._work, name=f"streamlet-{name}", daemon=True)
         self._arguments: dict[str, object] = {}
@@ -73,6 +75,7 @@ class _Background:
         try:
             self.run.run(count=None, timeout_ms=None, **self._arguments)  # type: ignore[arg-type]
         except BaseException as error:  # told by status and raised by stop
+            self.error_text = error_text(error)
             self.error = error
 
     def end(self, leave: bool = False) -> None:
@@ -214,9 +217,8 @@ class Running(Closing):
     def status(self) -> RunStatus:
         """The state of the run in this process, or of the last one of ``start``."""
         run, background = self._run, self._background
-        error = None if background is None else background.error
-        if error is not None:
-            return RunStatus("ERROR", error=error_text(error))
+        if background is not None and background.error is not None:
+            return RunStatus("ERROR", error=background.error_text)
         if run is not None and self._is_under_way():
             # What ended a run in the background is known once it has ended.
             ending = run.state == "ERROR" and background is not None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import streamlet.admin.status
+from streamlet.hosting.run import OutputValue
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 #: As ``wc -w`` counts, tables and code included.
@@ -35,3 +37,9 @@ def test_each_key_of_the_status_document_stands_on_its_page() -> None:
     page = (DOCS / "operations" / "json.md").read_text("utf-8")
     assert len(keys) > 50
     assert keys - {*re.findall(r"`(\w+)`", page)} == set()
+
+
+def test_the_columns_of_a_table_of_results_stand_in_the_guide_to_notebooks() -> None:
+    columns = ", ".join(field.name for field in fields(OutputValue))
+    said = "`pd.DataFrame(results)` is a table of them: "
+    assert f"{said}{columns}." in (DOCS / "howto" / "notebooks.md").read_text("utf-8")

@@ -82,15 +82,19 @@ def test_a_block_stops_it_at_its_end(app: sl.App) -> None:
 def test_what_ended_it_is_in_its_status_and_is_raised_once(
     app: sl.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ours = compile("def fail(run, **given): raise run.error", run_module.__file__, "exec")
+    exec(ours, names := {})  # no line of the user's is in its traceback
+    monkeypatch.setattr(FakeRun, "run", names["fail"])
     monkeypatch.setattr(FakeRun, "error", StreamletError("the disk is full"))
     app.start()
     for thread in threading.enumerate():
         if thread.name == "streamlet-background":
             thread.join(60)
     assert app.status.state == "ERROR"
-    assert "StreamletError: the disk is full" in (app.status.error or "")
+    assert app.status.error == "StreamletError: the disk is full"
     with pytest.raises(StreamletError, match="the disk is full"):
         app.stop()
     app.stop()
+    assert app.status.error == "StreamletError: the disk is full"
     with pytest.raises(KeyError), app.start():
         raise KeyError  # what the block itself raises is not hidden
