@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,11 +34,19 @@ def counted(group: Group, kind: str) -> dict[str, int]:
     return {key: found[-1] for key, found in group.counts().items() if key.startswith(kind)}
 
 
+@contextmanager
+def unseen(group: Group) -> Iterator[None]:
+    """No member looks at topics or positions as long as the block lasts."""
+    with group.cluster._lock, group.log._lock:
+        yield
+
+
 def make_again(group: Group, count: int, *, partitions: int = 2) -> None:
     """Delete the topic with its positions and make it with so many records, before any look."""
-    delete(group, MORE)
-    group.log.create(MORE, partitions)
-    fill(group, count, "new")
+    with unseen(group):
+        delete(group, MORE)
+        group.log.create(MORE, partitions)
+        fill(group, count, "new")
 
 
 def committed(group: Group) -> list[int]:
@@ -158,25 +168,30 @@ def test_a_table_has_no_row_of_the_topic_before(tmp_path: Path) -> None:
     group.log.create("joined", PARTITIONS)
     group.log.create(MORE, PARTITIONS)
 
-    def joined() -> set[tuple[bytes, bytes]]:
+    def joined() -> list[tuple[bytes | None, bytes | None]]:
         places = [TopicPartition("joined", partition) for partition in range(PARTITIONS)]
-        return {(one.key, one.value) for tp in places for one in group.log.records(tp)}
+        return [(one.key, one.value) for tp in places for one in group.log.records(tp)]
 
     def rows(value: bytes, keys: list[bytes]) -> None:
         MemorySink(group.log).send(MORE, keys, [value] * len(keys))
 
     with running(group):
         rows(b"old", [b"k1", b"k2"])
-        group.member("a")
+        member = group.member("a")
         group.produce(1, keys=4)
         wait_for(lambda: (b"k1", b"old") in joined() and (b"k3", b"none") in joined(), "joined")
-        delete(group, MORE)
-        group.log.create(MORE, PARTITIONS)
-        rows(b"new", [b"k2", b"k3"])
+        with unseen(group):
+            delete(group, MORE)
+            group.log.create(MORE, PARTITIONS)
+            rows(b"new", [b"k2", b"k3"])
 
         def again() -> bool:
+            """More words, once all that are there are joined: more of them would only delay it."""
+            before = len(joined())
             group.produce(1, keys=4)
-            return {(b"k1", b"none"), (b"k2", b"new"), (b"k3", b"new")} <= joined()
+            wait_for(lambda: member.failed or len(joined()) >= before + 4, "all words are joined")
+            return {(b"k1", b"none"), (b"k2", b"new"), (b"k3", b"new")} <= {*joined()}
 
-        wait_for(again, "joined with the new rows only")
+        wait_for(lambda: member.failed or again(), "joined with the new rows only")
+        assert member.failed is None
         group.end()
