@@ -53,6 +53,8 @@ def test_a_new_project_shows_results_and_its_tests_pass(tmp_path: Path, port: in
     try:
         shown = make("demo").splitlines()
         assert {"to 1", "to 2", "be 2", "question 1"} <= {*shown}
+        # Of this broker alone: over another one it would be state without its positions.
+        assert (folder / "state" / str(port) / "demo").is_dir()
     finally:
         make("stop")
     assert "2 passed" in make("test")
