@@ -42,6 +42,10 @@ _FILES = {
 }
 
 
+#: How the address of a folder begins.
+_FOLDER = "file:"
+
+
 @command("new")
 def new(
     common: Common,
@@ -72,6 +76,11 @@ def new(
         "  make demo    # a broker, two lines, their words counted\n"
         "  make test    # the tests, one of them on a real broker",
     )
+    if words["requirement"].startswith(f"streamlet @ {_FOLDER}"):
+        common.output.note(
+            f"requirements.txt names a folder of this machine, {words['requirement']}: an image "
+            "cannot read it; before docker build put a release or a wheel in its place"
+        )
 
 
 def requirement() -> str:

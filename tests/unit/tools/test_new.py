@@ -46,7 +46,7 @@ def options(words: list[str]) -> set[str]:
 
 def test_the_files_are_named_after_the_application(project: Path) -> None:
     again = project.parent / "again"
-    answer = json.loads(new("page-views", "--folder", str(again), "--json"))
+    answer = json.loads(new("page-views", "--folder", str(again), "--json").splitlines()[0])
     assert answer["folder"] == str(again)
     assert set(answer["files"]) == {path.name for path in project.iterdir()}
     assert {"page_views.py", "test_page_views.py", "Dockerfile", ".gitignore"} <= {*answer["files"]}
@@ -130,3 +130,14 @@ def test_the_requirement_is_where_this_streamlet_came_from(
 
     monkeypatch.setattr("streamlet.tools.new.distribution", lambda _: Installed())
     assert re.fullmatch(expected, requirement())
+
+
+@pytest.mark.parametrize(
+    ("named", "is_said"), [("streamlet @ file:///home/me/streamlet", True), ("streamlet>=1", False)]
+)
+def test_a_requirement_that_no_image_can_read_is_said(
+    named: str, is_said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamlet.tools.new.requirement", lambda: named)
+    said = new("page-views", "--folder", str(tmp_path))
+    assert (f"a folder of this machine, {named}: an image cannot read it" in said) == is_said
