@@ -190,6 +190,7 @@ def _keys(of: Any, registry: Schemas | None) -> Serde[Any]:
             accepts=bare.accepts,
             immutable=is_immutable(describe(of)),
             declared=of,
+            many_forms=True,
         )
     )
 

@@ -2,8 +2,9 @@
 
 A producer with another partitioner puts a key into another partition: no record of it meets those
 of its key in a topic that streamlet writes, and none the state that a backfill has made of files.
-Neither is an error that any record shows. So of each partition the first records with keys are
-looked at, where it matters:
+Keys in another form than streamlet writes, as JSON with spaces, have other bytes, and so lie
+elsewhere, too. None of it is an error that any record shows. So of each partition the first records
+with keys are looked at, where it matters:
 
 - the topic is joined with one that streamlet writes by key;
 - it is joined with another topic of the user's whose keys do lie where they should;
@@ -13,14 +14,17 @@ looked at, where it matters:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 import attrs
 
+from streamlet.errors import SerdeError
 from streamlet.kafka.placements import DEFAULT, is_anywhere, place
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.logs import get_logger
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.control_link import ControlLink
+from streamlet.serdes.serde import Serde
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.meters import Meters
 from streamlet.topology.copartition import joined_sources
@@ -110,7 +114,7 @@ class PlacementCheck:
             return
         keys = [key for key in batch.keys if not is_anywhere(source.partitioner, key)][:left]
         self._left[where] = left - len(keys)
-        elsewhere = self._elsewhere(source, source.partitioner, keys, where)
+        elsewhere = self._elsewhere(source, source.partitioner, _written(source, keys), where)
         sample = self._samples.setdefault(batch.topic, _Sample())
         sample.seen += len(keys)
         sample.elsewhere += elsewhere
@@ -154,20 +158,50 @@ class PlacementCheck:
     ) -> None:
         topic = where.topic
         if topic not in self._findings:
-            fitting = [
-                name
-                for name in (DEFAULT, "consistent_random", "fnv1a_random")
-                if not self._elsewhere(source, name, keys, where)
-            ]
+            puts, remedy = self._remedy(source, keys, where)
             sample = self._samples[topic]
-            name = fitting[0] if fitting else "consistent_random"
             self._findings[topic] = (
                 f"{topic}: {sample.elsewhere} of {sample.seen} records "
                 f"({100 * sample.elsewhere // sample.seen} %) are not in the partition where "
-                f"{source.partitioner} puts their keys, so they do not meet the other records and "
-                f'the state of their keys. Give its producer "partitioner": "{source.partitioner}" '
-                f'and write the topic again, or read it with partitioner="{name}"'
-                + (", by which it is written" if fitting else ", if it is written by that")
+                f"{source.partitioner} {puts}, so they do not meet the other records and "
+                f"the state of their keys. {remedy}"
             )
             log.warning("%s", self._findings[topic])
         active.misplaced = self._findings[topic]
+
+    def _remedy(
+        self, source: SourceNode, keys: list[bytes | None], where: TopicPartition
+    ) -> tuple[str, str]:
+        """The end of the finding's sentence, on what the partitioner does, and the remedy."""
+        own = source.partitioner
+        pairs = zip(keys, _written(source, keys), strict=True)
+        form = next((pair for pair in pairs if pair[0] != pair[1]), None)
+        if form is not None and not self._elsewhere(source, own, keys, where):
+            return (
+                f"puts their keys as streamlet writes them, {form[1]!r:.60} for {form[0]!r:.60}",
+                "Read it with stream(), or to_stream() of its table, and send it through "
+                "repartition() and to_table() before the join",
+            )
+        names = DEFAULT, "consistent_random", "fnv1a_random"
+        fitting = [name for name in names if not self._elsewhere(source, name, keys, where)]
+        name = fitting[0] if fitting else "consistent_random"
+        return "puts their keys", (
+            f'Give its producer "partitioner": "{own}" and write the topic again, '
+            f'or read it with partitioner="{name}"'
+            + (", by which it is written" if fitting else ", if it is written by that")
+        )
+
+
+def _written(source: SourceNode, keys: list[bytes | None]) -> list[bytes | None]:
+    """The keys as streamlet writes them to its own topics."""
+    serde = source.key
+    if serde is None or not serde.many_forms:
+        return keys
+    return [None if key is None else _rewritten(serde, key) for key in keys]
+
+
+def _rewritten(serde: Serde[Any], key: bytes) -> bytes:
+    try:
+        return serde.encode(serde.decode(key))
+    except SerdeError:
+        return key  # an error of its record, which is dealt with where the record is read

@@ -113,6 +113,7 @@ def _maker(
             shortest=shortest,
             declared=of,
             format="json of a type",
+            many_forms=True,
         )
 
     return make
@@ -250,6 +251,7 @@ def _document(
         decode_all=_mapped(decode),
         shortest=shortest,
         format="json",
+        many_forms=True,
     )
 
     def copied(value: Any) -> Any:

@@ -73,6 +73,7 @@ class Serde(Generic[T]):
     ``encode_all``.
     ``for_topic`` gives the serde of a topic's keys or values (``"key"``, ``"value"``) where it
     differs by topic, as with a schema registry; None: it does not.
+    ``many_forms``: a value may come as other bytes than ``encode`` gives, as JSON with spaces.
     ``decodes`` tells of a column whether each entry surely has a value, which is not made; None:
     only ``decode`` tells.
 
@@ -100,6 +101,7 @@ class Serde(Generic[T]):
     format: str = ""
     encode_read: Callable[[list[T]], list[bytes]] | None = None
     for_topic: Callable[[str, str], Serde[T]] | None = None
+    many_forms: bool = False
     decodes: Callable[[list[bytes]], bool] | None = None
 
     def __repr__(self) -> str:
@@ -337,6 +339,7 @@ def build(
     window_bytes: int = 0,
     declared: Any = None,
     format: str = "",
+    many_forms: bool = False,
 ) -> Serde[T]:
     """A serde out of bare functions: failures get its name, types are checked."""
 
@@ -373,6 +376,7 @@ def build(
         window_bytes=window_bytes,
         declared=declared,
         format=format,
+        many_forms=many_forms,
     )
 
 

@@ -97,6 +97,22 @@ def test_a_topic_beside_one_of_ours_is_named_once(caplog: pytest.LogCaptureFixtu
     assert worker.read("rows", MURMUR2) == {said}, "tasks that come back are still named"
 
 
+@pytest.mark.parametrize("key", [sl.debezium(int, dict).key, dict], ids=["Debezium", "JSON"])
+def test_keys_in_another_form_than_ours_are_named(
+    key: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their bytes lie where they should; those that streamlet writes for them lie elsewhere."""
+    app = sl.App("a")
+    rows = app.table("rows", key=key, value=str)
+    clicks = app.stream("clicks", key=str, value=str).select_key(lambda k, v: v, key=key)
+    clicks.join(rows, lambda v, r: r, value=str).to("out")
+    worker = Worker(app.topology())
+    (said,) = worker.read("rows", MURMUR2, keys=b'{"id": %d}')
+    assert caplog.messages == [said]
+    assert "murmur2_random puts their keys as streamlet writes them, b'" in said
+    assert said.endswith("through repartition() and to_table() before the join")
+
+
 @pytest.mark.parametrize(
     ("topology", "topic", "by"),
     [
