@@ -10,7 +10,7 @@ from streamlet.arguments import calls_told_by_form, check_is, never_by_hand
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.stream_folds import Aggregate
 from streamlet.dsl.graph.builder import Builder
-from streamlet.dsl.graph.functions import check_takes
+from streamlet.dsl.graph.functions import check_begins, check_takes
 from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
@@ -146,7 +146,7 @@ class CogroupedKStream(Generic[K, A]):
         """
         from streamlet.dsl.grouped import first_type
 
-        check_takes("aggregate()", initializer)
+        check_begins("aggregate()", initializer)
         inferred = first_type(initializer) if value is None else UNKNOWN
         first = self._streams[0][0]
         builder, use = first._builder, TableUse()
@@ -206,7 +206,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
         """
         from streamlet.dsl.grouped import first_type
 
-        check_takes("aggregate()", initializer)
+        check_begins("aggregate()", initializer)
         check_merger(self._windows, merger)
         inferred = first_type(initializer) if value is None else UNKNOWN
         first, windows, use = self._streams[0][0], self._windows, TableUse()

@@ -15,7 +15,7 @@ from streamlet.dsl.folds.on_commit import Emit, check_emit, on_commit
 from streamlet.dsl.folds.stream_folds import Aggregate, Count, Reduce
 from streamlet.dsl.graph.builder import Builder, NodeFlags
 from streamlet.dsl.graph.durations import Duration, milliseconds
-from streamlet.dsl.graph.functions import check_takes
+from streamlet.dsl.graph.functions import check_begins, check_takes
 from streamlet.dsl.graph.inference import UNKNOWN, result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
@@ -207,7 +207,7 @@ class KGroupedStream(Generic[K, V]):
         inferred, of = UNKNOWN, (self._key.of, self._value.of)
         if given is not None:
             initializer, aggregator, inferred = functions(given, *of)
-        check_takes("aggregate()", initializer)
+        check_begins("aggregate()", initializer)
         check_takes("aggregate()", aggregator, "key", "value", "aggregate")
         if value is None and given is None:
             inferred = first_type(initializer)

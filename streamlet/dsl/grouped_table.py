@@ -17,7 +17,7 @@ from streamlet.dsl.folds.table_folds import (
     counting_rows,
     reducing_rows,
 )
-from streamlet.dsl.graph.functions import check_takes
+from streamlet.dsl.graph.functions import check_begins, check_takes
 from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
@@ -161,7 +161,7 @@ class KGroupedTable(Generic[K, V]):
         """
         from streamlet.dsl.grouped import first_type
 
-        check_takes("aggregate()", initializer)
+        check_begins("aggregate()", initializer)
         check_takes("aggregate()", adder, "key", "value", "aggregate")
         check_takes("aggregate()", subtractor, "key", "value", "aggregate")
         inferred = first_type(initializer) if value is None else UNKNOWN

@@ -12,7 +12,7 @@ from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, m
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.on_commit import on_commit
 from streamlet.dsl.graph.builder import NodeFlags
-from streamlet.dsl.graph.functions import check_takes
+from streamlet.dsl.graph.functions import check_begins, check_takes
 from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
@@ -195,7 +195,7 @@ class WindowedKStream(Generic[K, V]):
         if given is not None:
             merger = merging(given) if isinstance(self._windows, SessionWindows) else None
             initializer, aggregator, inferred = functions(given, *of)
-        check_takes("aggregate()", initializer)
+        check_begins("aggregate()", initializer)
         check_takes("aggregate()", aggregator, "key", "value", "aggregate")
         if value is None and given is None:
             inferred = first_type(initializer)

@@ -11,8 +11,9 @@ from typing import Any
 
 from streamlet.arguments import call_problem, check_callable
 from streamlet.dsl.graph.record_context import ContextFunction, is_marked
-from streamlet.errors import TopologyError
+from streamlet.errors import TopologyError, WrongTypeError
 from streamlet.lazy_results import called, is_async, is_generator, makes_manager
+from streamlet.user_code import shown
 
 
 def check_takes(
@@ -34,6 +35,21 @@ def check_takes(
     function, arguments = _asking(call, function, arguments, context, varies)
     _check_callable(call, function, yields)
     _check_binds(call, function, arguments)
+
+
+def check_begins(call: str, initializer: Any) -> None:
+    """Make sure that an aggregate begins with what a function returns.
+
+    Raises:
+        WrongTypeError: it is no function, but perhaps the value itself.
+        TopologyError: it needs arguments.
+    """
+    if not callable(initializer):
+        raise WrongTypeError(
+            f"{call} begins with what a function returns, and takes that first: pass a function "
+            f"without arguments, such as lambda: 0, not {shown(initializer)}"
+        )
+    check_takes(call, initializer)
 
 
 def _check_binds(call: str, function: Callable[..., Any], arguments: tuple[str, ...]) -> None:

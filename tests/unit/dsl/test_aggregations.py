@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import streamlet as sl
 from streamlet.app import App
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.table import KTable
@@ -205,6 +206,16 @@ def test_grouping_by_the_key_needs_no_topic_until_the_key_may_have_changed() -> 
 def test_an_aggregate_whose_type_cannot_be_written_is_refused_when_built() -> None:
     with pytest.raises(TopologyError, match=r"aggregate\(\).*pass value="):
         grouped(App("a")).aggregate(object, lambda k, v, a: a)
+
+
+@pytest.mark.parametrize("windows", [None, sl.tumbling("1m")], ids=["alone", "windows"])
+def test_a_value_in_place_of_the_initializer_is_refused(windows: Any) -> None:
+    grouped = sl.App("a").stream("in", key=str, value=str).group_by_key()
+    folded: Any = grouped if windows is None else grouped.windowed_by(windows)
+    with pytest.raises(
+        TypeError, match="pass a function without arguments, such as lambda: 0, not 5"
+    ):
+        folded.aggregate(5, lambda key, value, total: total)
 
 
 def test_an_initializer_that_fails_is_refused_when_built() -> None:
