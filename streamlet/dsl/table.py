@@ -537,7 +537,15 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, Any]:
         value, store, name = result
         if not isinstance(other, KTable):
-            raise TopologyError(f"{call}: a table joins with a table, not {type(other).__name__}")
+            streams = hasattr(other, "to_table")
+            hint = (
+                f"; {call} is a stream's, with the table: stream.{call[:-1]}table, …)"
+                if streams
+                else ""
+            )
+            raise TopologyError(
+                f"{call}: a table joins with a table, not {type(other).__name__}{hint}"
+            )
         if foreign_key is not None:
             left = call == "left_join()"
             made = joined_by_foreign_key(self, other, joiner, foreign_key, result, left)

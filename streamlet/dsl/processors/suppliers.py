@@ -107,7 +107,8 @@ def made(call: str, supplier: Supplier) -> Any:
         raise TopologyError(
             f"{call}: its function returns the class {one.__name__}; return an object of it"
         )
-    if not callable(getattr(one, "process", None)):
+    lacks = getattr(type(one), "process", None) is Processor.process
+    if lacks or not callable(getattr(one, "process", None)):
         raise TopologyError(f"{call}: {type(one).__name__} has no method process(record)")
     for name, given in _METHODS.items():
         method = getattr(one, name, None)

@@ -248,6 +248,7 @@ def test_what_kafka_cannot_keep_is_refused(record: Any, message: str) -> None:
         (3, "expects a class or a function"),
         (Counting(), "takes the class Counting"),
         (lambda: 3, "has no method process"),
+        (type("Idle", (sl.Processor,), {}), "Idle has no method process"),
         (lambda: SHARED, "returns the same processor for each task"),
         (lambda a, b, c: None, r"it takes \(a, b, c\)"),
     ],
