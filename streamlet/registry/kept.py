@@ -1,4 +1,4 @@
-"""What is kept of a registry's schemas, bounded in number and in the length of their texts."""
+"""Schemas that a registry has given, bounded in number and in the length of their texts."""
 
 from __future__ import annotations
 
