@@ -237,6 +237,10 @@ order_of: Callable[[list[int]], list[int] | None] | None = getattr(_found, "orde
 join_add: Any = getattr(_found, "join_add", None)
 join_find: Any = getattr(_found, "join_find", None)
 join_pack: Any = getattr(_found, "join_pack", None)
+#: Counts in the rows of windows, and the bytes of windowed keys (``state.window_counts``,
+#: ``serdes.windowed``).
+count_windows: Any = getattr(_found, "count_windows", None)
+window_keys: Any = getattr(_found, "window_keys", None)
 #: The partitions of keys, which are all bytes, among so many, as Java's producer chooses them.
 partitions_of: Callable[[list[bytes], int], list[int]] | None = getattr(
     _found, "partitions_of", None

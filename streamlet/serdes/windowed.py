@@ -6,12 +6,14 @@ import struct
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
+from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from streamlet.absent import explains_misuse
 from streamlet.arguments import told_by_form, types_checked_inside
+from streamlet.columnwise import window_keys
 from streamlet.config.values import duration
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_serde import json
@@ -40,6 +42,18 @@ class Windowed(NamedTuple, Generic[K]):
     start: int
     end: int
 
+
+_key_of, _start_of = itemgetter(0), itemgetter(1)
+
+
+def plain_window_keys(heads: list[Any], windows: list[Windowed[Any]]) -> list[bytes]:
+    """The bytes of keys, each before the eight bytes of its window's start."""
+    tails = {start: _LONG.pack(start) for start in set(map(_start_of, windows))}
+    pairs = zip(heads, map(_start_of, windows), strict=True)
+    return [head + tails[start] for head, start in pairs]
+
+
+_keys: Callable[[list[Any], list[Windowed[Any]]], list[bytes]] = window_keys or plain_window_keys
 
 #: Makes a ``Windowed`` of a tuple ``(key, start, end)``, quicker than its constructor.
 windowed_of: Callable[[Iterable[Any]], Windowed[Any]] = partial(tuple.__new__, Windowed)
@@ -74,11 +88,7 @@ def windowed_until(
         return inner.encode(value.key) + _LONG.pack(value.start)
 
     def encode_all(column: list[Windowed[Any]]) -> list[bytes]:
-        keys, starts, _ = zip(*column, strict=True)
-        tails = {start: _LONG.pack(start) for start in set(starts)}
-        heads = inner.encode_column(list(keys))
-        pairs = zip(heads, starts, strict=True)
-        return [head + tails[start] for head, start in pairs]  # type: ignore[operator]
+        return _keys(inner.encode_column(list(map(_key_of, column))), column)
 
     def decode(raw: bytes) -> Windowed[Any]:
         (start,) = _LONG.unpack(raw[-8:])

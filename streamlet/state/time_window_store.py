@@ -121,21 +121,22 @@ class TimeWindowStore:
         pairs = list(ckeys)
         self.load_windows([time for time, _ in pairs], [key for _, key in pairs])
 
-    def load_windows(self, times: list[int], keys: list[Any]) -> None:
-        """Fetch windows by columns of times and keys, as ``load_many``."""
+    def load_windows(self, times: list[int], keys: list[Any]) -> dict[int, WindowRows]:
+        """Fetch windows by columns of times and keys, as ``load_many``; the windows by time."""
         windows = {time: self.rows(time) for time in set(times)}
         partial = {time: rows.slots for time, rows in windows.items() if not rows.whole}
         if not partial:
-            return
+            return windows
         pairs = (pair for pair in zip(times, keys, strict=True) if pair[0] in partial)
         wanted = list(dict.fromkeys(pair for pair in pairs if pair[1] not in partial[pair[0]]))
         if not wanted:
-            return
+            return windows
         raws = self.commits.stored_many(wanted)
         values = self.commits.decoded_all(raws)
         for (time, key), raw, value in zip(wanted, raws, values, strict=True):
             row_time = NO_TIME if raw is None else time_of_row(raw)
             self.cache.add(windows[time], key, value, row_time)
+        return windows
 
     def time_of(self, ckey: Any) -> int:
         """The time of a row that is in the cache, ms; -1 if it has none."""

@@ -27,6 +27,7 @@ from streamlet.serdes.copies import own_column
 from streamlet.serdes.windowed import windowed_of
 from streamlet.state.rows import NO_TIME
 from streamlet.state.time_window_store import TimeWindowStore
+from streamlet.state.window_counts import count_records
 from streamlet.topology.operator import TaskContext
 
 
@@ -165,31 +166,10 @@ class TimeWindowed:
 
     def _counted(self, entries: WindowEntries) -> Folded:
         """Count a record for each row."""
-        store, use, folded = self.store, self.use, Folded()
-        append, append_time = folded.values.append, folded.times.append
-        store.load_windows(entries.starts, entries.ckeys)
-        window = None
         columns = entries.starts, entries.ckeys, entries.batch.timestamps
-        for start, ckey, time in zip(*columns, strict=True):
-            if start != window:
-                window, rows = start, store.rows(start)
-                find, values, times = rows.slots.get, rows.values, rows.times
-                dirty = store.unmarked or rows.dirty
-            slot = find(ckey)
-            if slot is None:
-                slot = store.slot(rows, ckey)
-            count = values[slot] = (values[slot] or 0) + 1
-            if count > 1 and times[slot] > time:
-                time = times[slot]
-            else:
-                times[slot] = time
-            if not dirty[slot]:
-                store.changed(rows, ckey, slot)
-            append(count)
-            append_time(time)
-        if use.olds:
-            folded.olds = [count - 1 or None for count in folded.values]
-        return folded
+        counts, times = count_records(self.store, *columns)
+        olds = [count - 1 or None for count in counts] if self.use.olds else []
+        return Folded(counts, olds, times)
 
     def _folded(self, entries: WindowEntries) -> Folded:
         """Have the user's functions make new values, in the order of the records."""

@@ -106,6 +106,11 @@ static PyMethodDef methods[] = {
      "values)."},
     {"join_pack", join_pack, METH_VARARGS,
      "join_pack(rows, raws): the bytes of rows whose values have these."},
+    {"count_windows", count_windows, METH_VARARGS,
+     "count_windows(windows, starts, keys, times, first, counts, latest): (next, changed), up to a "
+     "row without a slot."},
+    {"window_keys", window_keys, METH_VARARGS,
+     "window_keys(heads, windows): each head before the eight bytes of its window's start."},
     {"blake2b_column", blake2b_column, METH_VARARGS,
      "blake2b_column(column, size): digests of bytes; None for None."},
     {"foreign_digests", foreign_digests, METH_VARARGS,

@@ -196,6 +196,10 @@ PyObject *foreign_answers(PyObject *module, PyObject *arguments);
 PyObject *foreign_answered(PyObject *module, PyObject *raws);
 PyObject *foreign_partitions(PyObject *module, PyObject *raws);
 
+/* windows.c */
+PyObject *count_windows(PyObject *module, PyObject *arguments);
+PyObject *window_keys(PyObject *module, PyObject *arguments);
+
 /* blake2.c */
 PyObject *blake2b_of(const char *data, Py_ssize_t bytes, int size);
 PyObject *blake2b_column(PyObject *module, PyObject *arguments);
