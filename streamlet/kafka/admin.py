@@ -80,7 +80,9 @@ class KafkaAdmin:
         self._held.take(opened(AdminClient, "admin", {**self._config, "error_cb": self._loss}))
         # No reference to us, so that the client ends, with its connections, when we are dropped.
         refusal = partial(self._loss.refused, self._held)
-        self._errors = AdminErrors(self._servers, self._timeout_ms, refusal, self._look)
+        self._errors = AdminErrors(
+            *(self._servers, self._timeout_ms, refusal, self._look, lambda: self._loss.broken)
+        )
 
     @property
     def _client(self) -> AdminClient:

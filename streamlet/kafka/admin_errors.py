@@ -29,12 +29,14 @@ class AdminErrors:
         refusal: the client's refused login or certificate, if it met one; or the reason why it had
             no token.
         look: what does not fit the listener among the settings, as a sentence; empty for nothing.
+        broken: what became of the client's last connection; empty if none broke.
     """
 
     where: str
     timeout_ms: int
     refusal: Callable[[], KafkaError | None]
     look: Callable[[], str]
+    broken: Callable[[], str] = str
 
     def hopeless(self) -> AuthenticationError | None:
         """The error where trying again is of no use: a refusal, or settings that do not fit."""
@@ -51,6 +53,8 @@ class AdminErrors:
             return error
         if (passing := self.refusal()) is not None:
             return UnreachableError(f"no answer from {self.where}: {passing.str()}")
+        if broken := self.broken():
+            reason = f": {broken}"
         return UnreachableError(
             f"no answer from {self.where} within {self.timeout_ms} ms{reason}. {BROKER_ADVICE}"
         )

@@ -26,6 +26,8 @@ from streamlet.kafka.metadata import finds_brokers
 
 #: A broker answers, and waiting for another answer is of no use.
 _REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+#: A connection broke, or was none; the name of a host is not known.
+_BROKEN = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE})
 #: An alert that comes behind a handshake of TLS 1.3, for librdkafka a broken connection.
 _REFUSED_BY_TLS = re.compile(
     r"SSL routines::(?:[a-z0-9/ ]* )?alert (?!internal error|user cancel|close notify)"
@@ -43,6 +45,8 @@ class BrokerLossDetector:
         self._all_down = False
         #: The last refusal of a login or certificate, the broker's or ours, or of a token.
         self.refusal: KafkaError | None = None
+        #: What became of a connection last, in the client's words; empty: none broke.
+        self.broken = ""
         self._heard_ms = self._clock.now_ms()
 
     def __call__(self, error: KafkaError) -> None:
@@ -50,6 +54,8 @@ class BrokerLossDetector:
         self._all_down |= error.code() == KafkaError._ALL_BROKERS_DOWN
         if error.code() in _REFUSALS or _REFUSED_BY_TLS.search(error.str()):
             self.refusal = error
+        elif error.code() in _BROKEN:
+            self.broken = error.str()
 
     def refused(self, held: HeldClient[AdminClient]) -> KafkaError | None:
         """The refused login or certificate of the client, if it met one; asks it for news first."""

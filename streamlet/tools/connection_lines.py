@@ -2,7 +2,8 @@
 
 A client with a wrong setting of TLS or a login logs each broken connection within milliseconds, and
 a second later the command ends by a sentence that names the setting. So these lines wait. An error
-about the login or TLS takes their place; after any other end, or a while, they are logged.
+about the login or TLS, or a broker that does not answer, takes their place: it says what became of
+the connection. After any other end, or a while, they are logged.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from streamlet.errors import AuthenticationError
-from streamlet.kafka.outage_lines import CONNECTION, HOLD_MS, MOST_HELD
+from streamlet.errors import AuthenticationError, UnreachableError
+from streamlet.kafka.outage_lines import CONNECTION, MOST_HELD
 
 _CLIENT = "streamlet.kafka.client"
+#: How long lines wait, ms: longer than a request does.
+HOLD_MS = 20_000
 
 
 class ConnectionLines(logging.Filter):
@@ -71,7 +74,7 @@ def holding_connection_lines(handler: logging.Handler) -> Iterator[None]:
     handler.addFilter(lines)
     try:
         yield
-    except AuthenticationError:
+    except (AuthenticationError, UnreachableError):
         lines.drop()
         raise
     finally:

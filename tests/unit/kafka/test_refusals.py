@@ -74,6 +74,16 @@ def test_a_refusal_is_told_from_a_broker_that_is_away(code: int, text: str, refu
     detector = BrokerLossDetector()
     detector(KafkaError(code, text))
     assert (detector.refusal is not None) is refused
+    broken = not refused and code == KafkaError._TRANSPORT
+    assert detector.broken == (text if broken else "")
+
+
+def test_a_broker_that_is_away_is_told_by_what_became_of_the_connection() -> None:
+    refused = "Connect to ipv4#127.0.0.1:9092 failed: Connection refused"
+    errors = AdminErrors("broker:9092", 15_000, lambda: None, str, lambda: refused)
+    for error in (errors.silent(), errors.unreachable(TIMED_OUT)):
+        assert str(error).startswith(f"no answer from broker:9092 within 15000 ms: {refused}. ")
+    assert "within 15000 ms: Timed out. " in str(failures().unreachable(TIMED_OUT))
 
 
 @pytest.mark.parametrize("code", sorted(REFUSED))
