@@ -150,6 +150,9 @@ class _NoContext(sl.Processor[str, str, str, str]):
     def init(self) -> None:  # type: ignore[override]
         pass
 
+    def process(self, record: sl.Record[str, str]) -> None:
+        pass
+
 
 class _TooEarly(sl.Processor[str, str, str, str]):
     def __init__(self) -> None:

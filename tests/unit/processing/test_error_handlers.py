@@ -139,6 +139,9 @@ def test_a_punctuator_that_fails_has_no_record_and_is_not_tried_again() -> None:
         def init(self, context: sl.ProcessorContext[str, int]) -> None:
             context.schedule("1s", "wall_clock", lambda now: 1 // 0)
 
+        def process(self, record: sl.Record[str, int]) -> None:
+            raise AssertionError(record)
+
     asked: Asked = []
     app = sl.App("a", processing_handler=noting(asked, sl.Retry(then="skip")))
     app.stream("in", key=str, value=int).process(Ticks)
