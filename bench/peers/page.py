@@ -53,7 +53,7 @@ _EQUAL = """\
 streamlet under `exactly_once` process the same input, of which a third was aborted; streamlet is
 killed once meanwhile; and what they wrote is compared, key by key.
 """
-#: Above this load at its start a machine is busy with other work.
+#: Above this load average at its start a machine may be busy with other work.
 _BUSY = 0.5
 _WIDTH, _LEFT, _RIGHT, _ROW, _BAR = 860, 220, 110, 20, 14
 
@@ -102,8 +102,8 @@ def _figures(result: Mapping[str, Any]) -> Iterator[str]:
     )
     if at["load_average"] > _BUSY:
         yield (
-            f"**The machine did other work meanwhile** (load {at['load_average']} at the start): "
-            "rates are too low, ratios are what they are worth."
+            f"The load average was {at['load_average']} at the start. If other work went on "
+            "meanwhile, rates are too low, and ratios are what they are worth."
         )
     for workload, what in WHAT.items():
         if workload in result:
