@@ -81,7 +81,7 @@ class KafkaAdmin:
         # No reference to us, so that the client ends, with its connections, when we are dropped.
         refusal = partial(self._loss.refused, self._held)
         self._errors = AdminErrors(
-            *(self._servers, self._timeout_ms, refusal, self._look, lambda: self._loss.broken)
+            *(self._servers, self._timeout_ms, refusal, self._look, self._loss.broken)
         )
 
     @property

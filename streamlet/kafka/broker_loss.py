@@ -45,8 +45,7 @@ class BrokerLossDetector:
         self._all_down = False
         #: The last refusal of a login or certificate, the broker's or ours, or of a token.
         self.refusal: KafkaError | None = None
-        #: What became of a connection last, in the client's words; empty: none broke.
-        self.broken = ""
+        self._broken = ""
         self._heard_ms = self._clock.now_ms()
 
     def __call__(self, error: KafkaError) -> None:
@@ -55,7 +54,11 @@ class BrokerLossDetector:
         if error.code() in _REFUSALS or _REFUSED_BY_TLS.search(error.str()):
             self.refusal = error
         elif error.code() in _BROKEN:
-            self.broken = error.str()
+            self._broken = error.str()
+
+    def broken(self) -> str:
+        """What became of a connection last, in the client's words; empty: none broke."""
+        return self._broken
 
     def refused(self, held: HeldClient[AdminClient]) -> KafkaError | None:
         """The refused login or certificate of the client, if it met one; asks it for news first."""

@@ -75,7 +75,7 @@ def test_a_refusal_is_told_from_a_broker_that_is_away(code: int, text: str, refu
     detector(KafkaError(code, text))
     assert (detector.refusal is not None) is refused
     broken = not refused and code == KafkaError._TRANSPORT
-    assert detector.broken == (text if broken else "")
+    assert detector.broken() == (text if broken else "")
 
 
 def test_a_broker_that_is_away_is_told_by_what_became_of_the_connection() -> None:
