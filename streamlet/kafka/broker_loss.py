@@ -57,7 +57,7 @@ class BrokerLossDetector:
             self._broken = error.str()
 
     def broken(self) -> str:
-        """What became of a connection last, in the client's words; empty: none broke."""
+        """The end of a connection, the last one, in the client's words; empty: none broke."""
         return self._broken
 
     def refused(self, held: HeldClient[AdminClient]) -> KafkaError | None:
