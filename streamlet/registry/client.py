@@ -28,7 +28,7 @@ from streamlet.registry.connection import (
     shown_url,
     urls_of,
 )
-from streamlet.registry.kept import KeptBySchema
+from streamlet.registry.kept import Kept
 from streamlet.registry.schemas import RegistrySchema, SchemaKind, SchemaReference
 from streamlet.retries import Retries
 from streamlet.tls_files import load_identity
@@ -36,8 +36,6 @@ from streamlet.visible import VISIBLE_ASCII
 
 T = TypeVar("T")
 
-#: Ids that are kept, and paths that lead to no schema; the oldest goes then.
-_KEPT = 1_000
 #: How long an id that is not there is not asked for again, ms.
 _UNKNOWN_MS = 10_000
 #: How long a schema is not asked for again while the registry is away, at first and at most, ms.
@@ -98,13 +96,13 @@ class Registry:
         self._clock = SystemClock() if clock is None else clock
         self._max_age_ms = max_age_ms
         #: Schemas by the paths that they were asked for by.
-        self._schemas: KeptBySchema[str, RegistrySchema] = KeptBySchema()
+        self._schemas: Kept[str, RegistrySchema] = Kept()
         #: Paths of schemas that are not there: what to say, and until when, ms.
-        self._unknown: dict[str, tuple[str, int]] = {}
+        self._unknown: Kept[str, tuple[str, int]] = Kept()
         #: Paths of schemas that were not answered: what to say, until when, ms, and how often.
-        self._away: dict[str, tuple[str, int, int]] = {}
+        self._away: Kept[str, tuple[str, int, int]] = Kept()
         #: Ids of schemas under subjects, and when they were asked for, ms.
-        self._ids: dict[tuple[str, RegistrySchema, bool], tuple[int, int]] = {}
+        self._ids: Kept[tuple[str, RegistrySchema, bool], tuple[int, int]] = Kept()
 
     def __repr__(self) -> str:
         return f"Registry({shown_url(self._connection.urls[0])})"
@@ -162,7 +160,7 @@ class Registry:
             if known is None:
                 raise
             found = known[0]  # ids do not change: an old one is as good
-        _keep(self._ids, (subject, schema, register), (found, now_ms))
+        self._ids.keep((subject, schema, register), (found, now_ms))
         return found
 
     def _asked_id(self, subject: str, schema: RegistrySchema, register: bool) -> int:
@@ -204,7 +202,7 @@ class Registry:
         answer = self._answer(path)
         if answer.code in _NOT_THERE:
             text = f"{self._connection.shown} has no {what}: is it the one of this topic's writers?"
-            _keep(self._unknown, path, (text, self._clock.now_ms() + _UNKNOWN_MS))
+            self._unknown.keep(path, (text, self._clock.now_ms() + _UNKNOWN_MS))
             raise SerdeError(text)
         if answer.status >= 400:
             raise RegistryError(f"{self._connection.shown}: {what}: {answer.message}")
@@ -218,16 +216,16 @@ class Registry:
         While there is none those who wait for it ask in turn: each request may take seconds, in
         which the tasks beside them stand still.
         """
-        text, until_ms, failures = self._away.get(path, ("", 0, 0))
+        text, until_ms, failures = self._away.get(path) or ("", 0, 0)
         if failures and self._clock.now_ms() < until_ms:
             raise UnreachableRegistryError(text)
         try:
             answer = self._connection.ask("GET", path, once=failures > 0)
         except UnreachableRegistryError as error:
             until_ms = self._clock.now_ms() + Retries(*_AWAY_MS).pause_ms(failures + 1)
-            _keep(self._away, path, (str(error), until_ms, failures + 1))
+            self._away.keep(path, (str(error), until_ms, failures + 1))
             raise
-        self._away.pop(path, None)
+        self._away.drop(path)
         return answer
 
     def _with_references(self, schema: RegistrySchema) -> RegistrySchema:
@@ -296,14 +294,6 @@ class Registry:
         return UnreachableRegistryError(
             f"{self._connection.shown} answers with what is no schema: is it a schema registry?"
         )
-
-
-def _keep(kept: dict[Any, Any], name: Any, value: Any) -> None:
-    """Keep a value, and let the oldest go."""
-    kept.pop(name, None)
-    kept[name] = value
-    while len(kept) > _KEPT:
-        kept.pop(next(iter(kept)), None)
 
 
 def _authorization(

@@ -17,7 +17,7 @@ import attrs
 from streamlet.errors import ConfigError, RegistryError, SerdeError, error_text
 from streamlet.lazy_results import never_runs
 from streamlet.registry.client import default_registry
-from streamlet.registry.kept import KeptBySchema
+from streamlet.registry.kept import Kept
 from streamlet.registry.schemas import RegistrySchema, SchemaKind, Schemas
 from streamlet.serdes.marks import former_name
 from streamlet.serdes.serde import Serde, build, decode_error
@@ -84,9 +84,7 @@ class _Framing:
     subject: Callable[[str, str, str], str]
     register: bool
     #: What reads records, by what stands in front of them.
-    _readers: KeptBySchema[bytes, Callable[[bytes], Any]] = attrs.field(
-        factory=KeptBySchema, init=False
-    )
+    _readers: Kept[bytes, Callable[[bytes], Any]] = attrs.field(factory=Kept, init=False)
 
     def serde(self, bare: Serde[Any], topic: str, role: str) -> Serde[Any]:
         """The serde for a topic's keys or values; without a topic, of rows of stores."""

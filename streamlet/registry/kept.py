@@ -14,8 +14,8 @@ MOST_KEPT, MOST_CHARACTERS = 1_000, 32 << 20
 
 
 @attrs.define(eq=False)
-class KeptBySchema(Generic[K, V]):
-    """Values by key, each of a schema; the oldest goes where they are too many, or too long.
+class Kept(Generic[K, V]):
+    """Values by key; the oldest goes where they are too many, or their schemas too long.
 
     Any thread may use it: what another one keeps meanwhile is kept or asked for once more.
     """
@@ -27,8 +27,8 @@ class KeptBySchema(Generic[K, V]):
         found = self._values.get(key)
         return None if found is None else found[0]
 
-    def keep(self, key: K, value: V, characters: int) -> None:
-        """Keep the value of a schema of so many characters, which is kept however long it is."""
+    def keep(self, key: K, value: V, characters: int = 0) -> None:
+        """Keep a value, however long it is; ``characters`` are those of its schema."""
         self._values.pop(key, None)
         kept = list(self._values.items())
         left, room = len(kept), MOST_CHARACTERS - characters - sum(one[1] for _, one in kept)
@@ -38,3 +38,7 @@ class KeptBySchema(Generic[K, V]):
             self._values.pop(oldest, None)
             left, room = left - 1, room + its
         self._values[key] = value, characters
+
+    def drop(self, key: K) -> None:
+        """Keep the value of a key no more, if it is kept."""
+        self._values.pop(key, None)

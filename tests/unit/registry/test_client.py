@@ -13,7 +13,7 @@ from streamlet import registry as sr
 from streamlet.clock import SystemClock
 from streamlet.errors import ConfigError, RegistryError, SerdeError, UnreachableRegistryError
 from streamlet.registry.connection import MOST_BYTES
-from streamlet.registry.kept import MOST_CHARACTERS, MOST_KEPT, KeptBySchema
+from streamlet.registry.kept import MOST_CHARACTERS, MOST_KEPT, Kept
 from tests.integration.doors import make_certificates
 from tests.registry_server import RegistryServer, mutual_tls
 
@@ -125,7 +125,7 @@ def test_references_in_a_circle_and_without_end_are_bounded(server: RegistryServ
 
 
 def test_what_is_kept_of_schemas_is_bounded_in_number_and_length() -> None:
-    kept = KeptBySchema[int, str]()
+    kept = Kept[int, str]()
     for key in range(MOST_KEPT + 3):
         kept.keep(key, "short", 10)
     assert [key for key in range(MOST_KEPT + 3) if kept.get(key) is None] == [0, 1, 2]
