@@ -41,10 +41,9 @@ static PyObject *text_of(PyObject *raw) {
     return PyUnicode_DecodeUTF8(data, length, NULL);
 }
 
-/* Eight bytes, the most significant first, whatever the order of the machine. */
 static PyObject *eight(uint64_t bits) {
     char data[8];
-    for (int i = 7; i >= 0; i--, bits >>= 8) data[i] = (char)(bits & 0xFF);
+    put_number(data, bits, 8);
     return PyBytes_FromStringAndSize(data, 8);
 }
 

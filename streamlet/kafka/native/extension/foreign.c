@@ -216,7 +216,7 @@ static int row_kept(Results *results, const Span *raw, const Span *name) {
     int stays = raw->data[1] == SUBSCRIBE || raw->data[1] == SUBSCRIBE_IF_THERE;
     Py_ssize_t start = HEAD + (whole ? DIGEST : 0), end = raw->length - PARTITION;
     char length[4];
-    for (int i = 0; i < 4; i++) length[i] = (char)((uint64_t)name->length >> 8 * (3 - i));
+    put_number(length, (uint64_t)name->length, 4);
     Span key[3] = {{length, 4}, *name, {raw->data + start, end - start}};
     Span row[2] = {{raw->data + HEAD, DIGEST}, {raw->data + end, PARTITION}};
     if (put(results->lists[1], joined(key, 3)) < 0) return -1;

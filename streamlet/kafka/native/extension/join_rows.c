@@ -210,14 +210,14 @@ PyObject *join_find(PyObject *module, PyObject *arguments) {
     return NULL;
 }
 
+#define HEAD_BYTES 12
+
 /* Where the next record begins behind its head, which is written: time and length. */
 static char *head_put(char *at, int64_t time, Py_ssize_t length) {
-    for (int i = 7; i >= 0; i--) *at++ = (char)((uint64_t)time >> 8 * i);
-    for (int i = 3; i >= 0; i--) *at++ = (char)((uint64_t)length >> 8 * i);
-    return at;
+    put_number(at, (uint64_t)time, 8);
+    put_number(at + 8, (uint64_t)length, 4);
+    return at + HEAD_BYTES;
 }
-
-#define HEAD_BYTES 12
 
 /* The bytes of a row whose values are the next of a column. */
 static PyObject *row_packed(PyObject *row, PyObject *raws, Py_ssize_t first) {

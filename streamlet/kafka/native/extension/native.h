@@ -36,6 +36,11 @@ static inline int int64_of(PyObject *number, int64_t *found) {
     return *found == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
+/* Writes so many bytes of a number, the most significant first, whatever the order of the machine. */
+static inline void put_number(char *to, uint64_t number, int bytes) {
+    for (int i = bytes - 1; i >= 0; i--, number >>= 8) to[i] = (char)(number & 0xFF);
+}
+
 /* 1 if a list is as long as that of the keys; else 0, with an error. */
 static inline int is_beside(PyObject *keys, PyObject *column) {
     if (PyList_Size(keys) == PyList_Size(column)) return 1;

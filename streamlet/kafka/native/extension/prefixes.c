@@ -36,8 +36,7 @@ PyObject *prefixes_packed(PyObject *module, PyObject *arguments) {
         char *to = PyBytes_AsString(packed);
         unsigned long long sequence = 2 * (first + (unsigned long long)i) + (one == Py_None);
         memcpy(to, head, (size_t)head_length);
-        for (int at = 7; at >= 0; at--, sequence >>= 8)
-            to[head_length + at] = (char)(sequence & 0xFF);
+        put_number(to + head_length, sequence, 8);
         memcpy(to + head_length + 8, data, (size_t)length);
         PyList_SetItem(result, i, packed);
     }

@@ -161,8 +161,10 @@ static PyObject *timed(PyObject *value, PyObject *entry, uint64_t plus) {
     }
     PyObject *made = PyBytes_FromStringAndSize(NULL, 8 + length);
     char *to = made ? PyBytes_AsString(made) : NULL;
-    for (int i = 7; to && i >= 0; i--, sum >>= 8) to[i] = (char)(sum & 0xFF);
-    if (to) memcpy(to + 8, data, (size_t)length);
+    if (to) {
+        put_number(to, sum, 8);
+        memcpy(to + 8, data, (size_t)length);
+    }
     return made;
 }
 

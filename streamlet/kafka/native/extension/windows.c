@@ -150,8 +150,7 @@ PyObject *window_keys(PyObject *module, PyObject *arguments) {
         if (made) {
             char *to = PyBytes_AsString(made);
             memcpy(to, data, (size_t)bytes);
-            uint64_t rest = (uint64_t)start;
-            for (int i = 7; i >= 0; i--, rest >>= 8) to[bytes + i] = (char)(rest & 0xFF);
+            put_number(to + bytes, (uint64_t)start, 8);
         }
         Py_XDECREF(head);
         Py_XDECREF(window);
