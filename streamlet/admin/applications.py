@@ -9,7 +9,7 @@ import attrs
 
 from streamlet.admin.snapshot import GroupSnapshot, read
 from streamlet.admin.window import REQUEST_MS, GroupWindow, unknown
-from streamlet.control.topic import SUFFIX, control_topic_name, is_control_topic
+from streamlet.control.topic import applications_of, control_topic_name
 from streamlet.control.values import ALL, Description
 from streamlet.control.view import ControlView
 from streamlet.errors import NotFoundError
@@ -96,11 +96,8 @@ def applications(window: GroupWindow) -> list[ApplicationListing]:
         TimedOutError: a control topic was not read in time.
         BrokerError: a broker does not answer, or refuses.
     """
-    names = sorted(
-        topic.name.removesuffix(SUFFIX)
-        for topic in window.admin.topics().values()
-        if is_control_topic(topic.name) and topic.partitions == 1 and topic.name != SUFFIX
-    )
+    topics = window.admin.topics().values()
+    names = sorted(applications_of(one.name for one in topics if one.partitions == 1) - {""})
     views = _views(window, names)
     asked = [(name, window.transport.describe_group(name, REQUEST_MS)) for name in names]
     answers = [(name, future.result()) for name, future in asked]

@@ -20,7 +20,7 @@ from streamlet.assignor.values import Rules
 from streamlet.clock import Clock, SystemClock
 from streamlet.closing import Closing
 from streamlet.config import Settings
-from streamlet.control.topic import SUFFIX, ControlTopic, is_control_topic
+from streamlet.control.topic import ControlTopic, applications_of
 from streamlet.control.view import ControlView
 from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.messages import Committed, OffsetFetch, OffsetFetchAnswer
@@ -227,8 +227,7 @@ class GroupWindow(Closing):
 
 def unknown(application: str, topics: Collection[str]) -> str:
     """The sentence for an application that is not there, with those that are called alike."""
-    others = {one.removesuffix(SUFFIX) for one in topics if is_control_topic(one)} - {application}
-    alike = get_close_matches(application, sorted(others))
+    alike = get_close_matches(application, sorted(applications_of(topics) - {application}))
     hint = f", did you mean {' or '.join(alike)}?" if alike else ""
     return f"there is no application {shown(application)} on this cluster{hint}"
 

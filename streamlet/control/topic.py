@@ -48,6 +48,11 @@ def is_control_topic(name: str) -> bool:
     return name.endswith(SUFFIX)
 
 
+def applications_of(topics: Iterable[str]) -> set[str]:
+    """The ids of applications that have a control topic among these topics."""
+    return {name.removesuffix(SUFFIX) for name in topics if is_control_topic(name)}
+
+
 def prepare_control(admin: Admin, application: str, *, replication: int = -1) -> str:
     """Make the control topic if it is missing, and look whether it is as it must be; its name.
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.control.topic import SUFFIX, is_control_topic
+from streamlet.control.topic import applications_of, is_control_topic
 from streamlet.errors import MissingTopicError, StreamletError
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import Admin, PartitionBatch, RecordSink, RecordSource
@@ -105,8 +105,7 @@ class DeadLetters:
             BrokerError: the broker does not answer, or refuses.
         """
         self._counts = {one.name: one.partitions for one in self._admin.topics().values()}
-        names = (name for name in self._counts if is_control_topic(name))
-        self._applications = [name.removesuffix(SUFFIX) for name in names]
+        self._applications = sorted(applications_of(self._counts))
         if self.topic not in self._counts:
             raise MissingTopicError(f"there is no topic {self.topic}", hidden=[self.topic])
         partitions = [TopicPartition(self.topic, p) for p in range(self._counts[self.topic])]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import attrs
 
 from streamlet.admin.window import GroupWindow
-from streamlet.control.topic import SUFFIX
+from streamlet.control.topic import applications_of
 from streamlet.coordinator.messages import Committed
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.reset.ownership import TopicOwnership, candidates
@@ -108,5 +108,4 @@ class InternalTopicFinder:
         """Ids of other applications: of every group, and of everything with a control topic."""
         groups = self.window.transport.list_groups(_REQUEST_MS).result()
         known = {one.group for one in groups}
-        known |= {name.removesuffix(SUFFIX) for name in topics if name.endswith(SUFFIX)}
-        return known - {self._name}
+        return (known | applications_of(topics)) - {self._name}
