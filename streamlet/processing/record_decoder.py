@@ -6,7 +6,7 @@ an extractor makes negative is left out, as in Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -22,7 +22,6 @@ from streamlet.processing.record_failures import RecordFailures
 from streamlet.processing.unread_values import value_of
 from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.copies import own_column
-from streamlet.topology.names import REPARTITION_SUFFIX
 from streamlet.topology.nodes import SourceNode
 from streamlet.types import LATEST_MS, TopicPartition
 from streamlet.user_code import plain_hint, shown
@@ -106,6 +105,7 @@ class RecordDecoder:
         failures: applies the error policy to records that cannot be decoded.
         dropped: counts records left out by rule.
         unread: serdes of the values that nothing looks at, by the names of their sources.
+        own_topics: those that streamlet writes, whose times are those of their sources.
     """
 
     def __init__(
@@ -113,10 +113,11 @@ class RecordDecoder:
         failures: RecordFailures,
         dropped: Callable[[str, int], None],
         unread: Mapping[str, Serde[Any]] | None = None,
+        own_topics: Collection[str] = (),
     ) -> None:
         self._failures = failures
         self._dropped = dropped
-        self._unread = unread or {}
+        self._unread, self._own_topics = unread or {}, own_topics
         #: The highest time of each partition so far.
         self._highest: dict[TopicPartition, int] = {}
         #: Sources whose times are probably in seconds.
@@ -220,10 +221,12 @@ class RecordDecoder:
         """
         if source.timestamp is not None:
             batch = self._extracted(source, batch)
-        elif batch.timestamps and not batch.topic.endswith(REPARTITION_SUFFIX):
-            self._doubt(source, f"records of {batch.topic} have times such as", batch.timestamps[0])
-        if source.timestamp is None and span is not None and span[0] >= 0 and span[1] <= LATEST_MS:
-            return batch
+        else:
+            if batch.timestamps and batch.topic not in self._own_topics:
+                whose = f"records of {batch.topic} have times such as"
+                self._doubt(source, whose, batch.timestamps[0])
+            if span is not None and span[0] >= 0 and span[1] <= LATEST_MS:
+                return batch
         times = batch.timestamps
         if not times or (min(times) >= 0 and max(times) <= LATEST_MS):
             return batch

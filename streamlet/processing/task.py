@@ -77,16 +77,16 @@ class Task:
         pause: Callable[[int], None] = pause,
         epoch: int = 0,
     ) -> None:
-        self.task, self.application, self.epoch = task, subtopology.application, epoch
+        self.task, self.application = task, subtopology.application
+        self.epoch, self.has_headers = epoch, has_headers
         self.state: TaskState = state
-        self.has_headers = has_headers
         self.subtopology = subtopology = RowNotes(state).hooked(subtopology)
         self._global_stores, self._in_parts = global_stores or {}, in_parts
         self.counters: RecordCounters = RecordCounters()
         #: Highest timestamp met, ms since the epoch; -1 before the first record.
         self.stream_time = -1
         #: Offset behind the last processed record of each input partition: what a commit writes.
-        self.positions = dict(positions)
+        self.positions, self._received = dict(positions), dict(positions)
         self.edges: TaskEdges | None = edges
         self._outputs, self._stream_times = OutputQueue(), StreamTimes()
         #: Before a record is processed again, and before one is decoded again.
@@ -96,7 +96,6 @@ class Task:
             lambda: self.stream_time,
             self._pause,
         )
-        self._received = dict(positions)
         self._inputs = group_of(positions, idle_ms, subtopology, self.store)
         #: What came and was not begun, nor put into the group: batches, and offsets to skip to.
         self._later: deque[PartitionBatch | Undecoded | tuple[TopicPartition, int, bool]] = deque()
@@ -107,7 +106,8 @@ class Task:
         #: ``commit_requested``: an operator wants a commit before the next one is due.
         self._ticked = self.commit_requested = False
         nodes = self._nodes = NodeSteps(subtopology, self, self.failures, partition_counts or {})
-        self._decoder = RecordDecoder(self.failures, self.dropped, nodes.unread.serdes)
+        known = nodes.unread.serdes, subtopology.own_topics
+        self._decoder = RecordDecoder(self.failures, self.dropped, *known)
         #: ``calls`` are of operators at which records wait; None: there are none.
         self.calls: TaskCalls | None = nodes.calls
         self._timed, self._punctuated = nodes.timed, nodes.punctuated
