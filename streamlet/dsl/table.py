@@ -537,15 +537,13 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, Any]:
         value, store, name = result
         if not isinstance(other, KTable):
-            streams = hasattr(other, "to_table")
-            hint = (
-                f"; {call} is a stream's, with the table: stream.{call[:-1]}table, …)"
-                if streams
-                else ""
-            )
-            raise TopologyError(
-                f"{call}: a table joins with a table, not {type(other).__name__}{hint}"
-            )
+            from streamlet.dsl.stream import KStream
+
+            wrong = f"{call}: a table joins with a table, not {type(other).__name__}"
+            if isinstance(other, KStream):
+                method = call.removesuffix("()")
+                wrong += f"; {call} is a stream's, with the table: stream.{method}(table, …)"
+            raise TopologyError(wrong)
         if foreign_key is not None:
             left = call == "left_join()"
             made = joined_by_foreign_key(self, other, joiner, foreign_key, result, left)
