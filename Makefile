@@ -102,7 +102,7 @@ SUITES_state := tests/oracle tests/simulation/test_model_numbers.py tests/integr
 SUITES_tasks := tests/spec tests/simulation/test_model*.py tests/simulation/test_random_histories.py \
 	tests/integration/test_restore.py
 SUITES_testing := tests/spec tests/oracle tests/simulation/test_random_histories.py tests/integration/test_fault_proxy.py
-SUITES_tools := tests/integration/test_*_command*.py tests/integration/test_new_project.py tests/integration/test_run_terminal.py
+SUITES_tools := tests/integration/test_*_command*.py tests/integration/test_package.py tests/integration/test_run_terminal.py
 SUITES_topology := tests/unit/dsl tests/oracle tests/integration/test_read_topics.py
 
 FOLDERS := $(notdir $(patsubst %/,%,$(sort $(dir $(wildcard tests/unit/*/test_*.py)))))
