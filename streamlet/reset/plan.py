@@ -112,7 +112,7 @@ class ResetPlan:
         }
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class ResetResult:
     """The result of a reset; ``done``: everything in the plan has happened."""
 
@@ -122,6 +122,10 @@ class ResetResult:
     def as_dict(self) -> dict[str, Any]:
         """The document that the command prints."""
         return self.plan.as_dict(done=self.done)
+
+    def __repr__(self) -> str:
+        """The same document, since a plan has parts that only a reset needs."""
+        return f"ResetResult({self.as_dict()})"
 
 
 def merged(wanted: NewTopic, found: NewTopic | None, given: Mapping[str, str]) -> NewTopic:

@@ -26,7 +26,7 @@ from streamlet.errors import (
 )
 from streamlet.hosting.adoption import discard_before_reset
 from streamlet.kafka.ports import NewTopic
-from streamlet.reset.plan import ResetPlan
+from streamlet.reset.plan import ResetPlan, ResetResult
 from streamlet.reset.start import StartPosition
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
@@ -354,3 +354,9 @@ def test_no_instance_starts_amid_a_reset(folder: tuple[StateDirectory, FolderLoc
     with pytest.raises(RefusedError, match="streamlet reset words again"):
         discard_before_reset(*folder, ResetEpoch(1, 0, pending=()))
     assert len(folder[0].tasks()) == 1
+
+
+def test_a_result_is_shown_as_the_document_that_the_command_prints() -> None:
+    result = ResetResult(ResetPlan("words", StartPosition("earliest"), 1, 0, 1, (), (), ()), True)
+    assert repr(result) == f"ResetResult({result.as_dict()})"
+    assert "'done': True" in repr(result)
