@@ -72,7 +72,8 @@ class Replacement:
             )
         ):
             if missing != waited_for:
-                note(f"waiting for {', '.join(missing)} to join")
+                left_s = max(0.0, deadline - window.clock.now_ms()) / 1_000
+                note(f"waiting for {', '.join(missing)} to join, for {left_s:,.0f} s at most")
                 waited_for = missing
             if window.clock.now_ms() > deadline or window.stopped.wait(_LOOK_S):
                 raise TimedOutError(

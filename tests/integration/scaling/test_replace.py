@@ -36,7 +36,7 @@ def test_new_hosts_take_over_from_old_ones(make_cluster: Callable[..., Cluster])
         await_band(cluster, old)
         swap = ("--old", "h1", "--old", "h2", "--new", "h3", "--new", "h4", "--yes", "--json")
         process = begin(cluster, "replace", cluster.name, *swap)
-        await_words(process, "waiting for h3, h4 to join")
+        await_words(process, "waiting for h3, h4 to join, for ")
         new = [cluster.instance(name).start() for name in ("h3", "h4")]
         found = answer(process)
         assert found.code == 0, (found, cluster.logs())

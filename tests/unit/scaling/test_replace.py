@@ -141,7 +141,7 @@ def test_a_swap_waits_for_the_new_ones_and_marks_nobody_without_them(scene: Scen
 
     cluster = attrs.evolve(scene.cluster(), stopped=Joining())
     Replacement(("h1",), ("h4",)).await_new(cluster, notes.append)
-    assert notes == ["waiting for h4 to join"]
+    assert notes == ["waiting for h4 to join, for 300 s at most"]
 
     scene.stopped.set()
     with pytest.raises(TimedOutError, match="h5 did not join; nothing was marked"):
