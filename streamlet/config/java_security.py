@@ -23,8 +23,15 @@ _OPTION = re.compile(
     r"""\s+([\w.]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)""", re.DOTALL
 )
 _END = re.compile(r"[\s;]*(?:\}[\s;]*)?")
-#: Escapes within quotes are those of C.
-_ESCAPED = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+#: What stands for a space: comments, and line ends of a properties file. Quotes are passed over.
+_BLANK = re.compile(
+    r"""("(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?)|(?<![^\s;"'])(?://[^\n]*|/\*.*?(?:\*/|\Z))"""
+    r"|\\\r?\n",
+    re.DOTALL,
+)
+_TYPOGRAPHIC = re.compile("[\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb]")
+#: Escapes within quotes are those of C, and Unicode's as a properties file has them.
+_ESCAPED = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _EXTENSION = "extension_"
 _EXPECTED = 'expected MODULE required option="value" …;'
@@ -150,10 +157,11 @@ def _handlers(given: Given) -> None:
 
 def _login(given: Given, jaas: str) -> None:
     """Take a login module's mechanism and options."""
+    jaas = _BLANK.sub(lambda match: match[1] or " ", jaas)
     found = _MODULE.match(jaas)
     options = None if found is None else _options(jaas, found.end())
     if found is None or options is None:
-        given.refuse(JAAS, _EXPECTED)
+        given.refuse(JAAS, _EXPECTED + _mistake(jaas))
         return
     module = found[1].rpartition(".")[2]
     if module not in MODULES:
@@ -198,14 +206,34 @@ def _options(text: str, at: int) -> dict[str, str] | None:
     while match := _OPTION.match(text, at):
         value = match[2]
         quoted = value[0] in "\"'"
+        if not quoted and _TYPOGRAPHIC.match(value):
+            return None
         found[match[1]] = _ESCAPED.sub(_unescaped, value[1:-1]) if quoted else value
         at = match.end()
     return found if _END.fullmatch(text, at) else None
 
 
+def _mistake(text: str) -> str:
+    """What is wrong with a text that is no login module, where that can be seen."""
+    text = text.strip()
+    if text[:1] in ("'", '"'):
+        return " without quotes around the whole"
+    if _TYPOGRAPHIC.search(text):
+        return " with straight quotes, not typographic ones"
+    if re.search(r"=\s*\\[\"']", text):
+        return " with quotes that are not escaped by a backslash"
+    if re.search(r"[\"']\s*,", text):
+        return " without commas between the options"
+    if re.search(r";\s*[\w.$]+\s+(?i:required|requisite|sufficient|optional)\b", text):
+        return " of one login module"
+    return ""
+
+
 def _unescaped(match: re.Match[str]) -> str:
     """The character that an escape stands for."""
     one = match[1]
+    if one[0] == "u" and len(one) > 1:
+        return chr(int(one[1:], 16))
     return chr(int(one, 8)) if one[0] in "01234567" else _LETTERS.get(one, one)
 
 

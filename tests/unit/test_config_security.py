@@ -81,6 +81,10 @@ def test_security_is_given_once_and_reaches_every_client() -> None:
         f'{_PLAIN} required username="alice" password="s3cret"',
         f'{_PLAIN} Required username="alice" password="s3cret";;',
         f'{_PLAIN} required username="\\141lice" password="\\163\\63cret";',
+        f'{_PLAIN} required \\\n  username="alice" \\\r\n  password="s3cret";',
+        f'// of the cluster\n{_PLAIN} required /* a\nb */ username="alice"\n'
+        '  password="s3cret"; // "rotated"',
+        f'{_PLAIN} required username="\\u0061lice" password="s3cret";',
         pytest.param(
             f'{_PLAIN} required{" " * 9999}username="alice"{" " * 9999}password="s3cret" ;',
             id="much space",
@@ -94,7 +98,9 @@ def test_a_login_of_javas_clients_is_taken_as_people_paste_it(jaas: str) -> None
     assert for_clients(named) == wanted
 
 
-@pytest.mark.parametrize("password", ['a"b', "a;b", "a=b", " a b ", "a\\b", "a\\n", "{a}", "a'b"])
+@pytest.mark.parametrize(
+    "password", ['a"b', "a;b", "a=b", " a b ", "a\\b", "a\\n", "{a}", "a'b", "a // b", "/* a */"]
+)
 def test_a_pasted_password_may_have_any_character(password: str, tmp_path: Path) -> None:
     escaped = password.replace("\\", "\\\\").replace('"', '\\"')
     file = tmp_path / "app.properties"
@@ -211,6 +217,23 @@ def test_stores_of_java_are_taken_if_they_are_pem() -> None:
         ({"sasl.kerberos.keytab": "/a"}, ["kinit"]),
         ({"ssl.engine.id": "pkcs11"}, ["group coordinator"]),
         ({"sasl.jaas.config": "s3cret"}, ["expected MODULE required"]),
+        (
+            {"sasl.jaas.config": f'"{_PLAIN} required password=s3cret;"'},
+            ["quotes around the whole"],
+        ),
+        ({"sasl.jaas.config": f'{_PLAIN} required password=\\"s3cret\\";'}, ["not escaped"]),
+        (
+            {"sasl.jaas.config": f"{_PLAIN} required password=\u201cs3cret\u201d;"},
+            ["straight quotes"],
+        ),
+        (
+            {"sasl.jaas.config": f"{_PLAIN} required username='a', password='s3cret';"},
+            ["without commas"],
+        ),
+        (
+            {"sasl.jaas.config": f"{_PLAIN} required password='s3cret'; {_PLAIN} required;"},
+            ["of one login module"],
+        ),
         ({"sasl.jaas.config": "my.Module required password='s3cret';"}, ["Module is Java's own"]),
         ({"sasl.jaas.config": f"{_PLAIN} required pasword='s3cret';"}, ["option pasword"]),
         ({"sasl.jaas.config": f"{_PLAIN} required password='a's3cret=b;"}, ["expected MODULE"]),
