@@ -20,12 +20,19 @@ FINAL_CODES = frozenset({2, 3, 5, 6, 7})
 
 #: What to look at where no broker answers.
 BROKER_ADVICE = "Is the broker running, and is the address right (--bootstrap-servers)?"
+#: What a client lacks before it asks a broker anything.
+NO_TOKEN = "no token to log in with"
 
 #: Characters of the message of an error of others', which may have a whole value in it.
 _MOST_MESSAGE = 4_000
 #: Lines of the program that a notebook shows of an error, and where the rest is.
 _MOST_LINES = 10
 _WHOLE = "(all lines: import sys, traceback; traceback.print_exception(sys.last_value))"
+
+
+def broker_advice(error: object) -> str:
+    """The question about the broker; empty for an error that has it, or another reason."""
+    return "" if any(one in str(error) for one in (BROKER_ADVICE, NO_TOKEN)) else BROKER_ADVICE
 
 
 def error_text(error: BaseException) -> str:

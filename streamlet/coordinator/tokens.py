@@ -16,9 +16,10 @@ from typing import Any
 
 from streamlet.clock import Clock
 from streamlet.coordinator.events import FailureKind
-from streamlet.coordinator.oidc import Token, TokenError, ask_endpoint, extensions_of
 from streamlet.coordinator.ports import TransportError
-from streamlet.kafka.token_functions import NO_TOKEN, TokenFunction
+from streamlet.errors import NO_TOKEN
+from streamlet.kafka.oidc import Token, TokenError, ask_endpoint, extensions_of
+from streamlet.kafka.token_functions import TokenFunction
 from streamlet.logs import get_logger
 
 with warnings.catch_warnings():

@@ -15,7 +15,7 @@ from typing import TypeVar
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.coordinator.group_client import group_client
-from streamlet.errors import BROKER_ADVICE, StreamletError, TimedOutError
+from streamlet.errors import StreamletError, TimedOutError, broker_advice
 from streamlet.kafka.outage_lines import outage_lines
 from streamlet.logs import get_logger
 from streamlet.retries import Retries
@@ -137,9 +137,9 @@ class BrokerWait:
         now_ms = self._clock.now_ms()
         waited_s = (now_ms - self._began_ms) / 1000
         if self._left_ms() <= 0:
-            raise TimedOutError(
-                f"no broker after {waited_s:.0f} s ({self._option}): {error}. {BROKER_ADVICE}"
-            ) from error
+            said = f"no broker after {waited_s:.0f} s ({self._option}): {error}"
+            advice = broker_advice(error)
+            raise TimedOutError(f"{said}. {advice}" if advice else said) from error
         if self._logged_ms is None or now_ms - self._logged_ms >= LOG_EVERY_MS - PAUSE_MS:
             self._logged_ms = now_ms
             log.warning("waiting for a broker, for %.0f s so far: %s", waited_s, error)

@@ -33,6 +33,7 @@ from streamlet.kafka.farewell import HeldClient
 from streamlet.kafka.listener import looking
 from streamlet.kafka.log import quiet
 from streamlet.kafka.metadata import definition, settings_in, topics_in, without_leaders
+from streamlet.kafka.oidc import no_token
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.kafka.topic_changes import RefusedDeletions, alterations
 from streamlet.retries import Retries
@@ -80,9 +81,8 @@ class KafkaAdmin:
         self._held.take(opened(AdminClient, "admin", {**self._config, "error_cb": self._loss}))
         # No reference to us, so that the client ends, with its connections, when we are dropped.
         refusal = partial(self._loss.refused, self._held)
-        self._errors = AdminErrors(
-            *(self._servers, self._timeout_ms, refusal, self._look, self._loss.broken)
-        )
+        looks = self._look, self._loss.broken, partial(no_token, self._config, self._clock)
+        self._errors = AdminErrors(self._servers, self._timeout_ms, refusal, *looks)
 
     @property
     def _client(self) -> AdminClient:

@@ -9,12 +9,14 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streamlet.errors import (
     BROKER_ADVICE,
+    NO_TOKEN,
     AuthenticationError,
     BrokerError,
     BrokerTooOldError,
     UnreachableError,
 )
 from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW
+from streamlet.kafka.oidc import TokenError
 from streamlet.kafka.refusals import may_pass, missing_right, refused_connection
 from streamlet.rights import REFUSED, Right
 
@@ -30,6 +32,8 @@ class AdminErrors:
             no token.
         look: what does not fit the listener among the settings, as a sentence; empty for nothing.
         broken: what became of the client's last connection; empty if none broke.
+        no_token: asks the token endpoint, and gives the reason if it has no token; None: it has
+            one, or there is no endpoint.
     """
 
     where: str
@@ -37,6 +41,7 @@ class AdminErrors:
     refusal: Callable[[], KafkaError | None]
     look: Callable[[], str]
     broken: Callable[[], str] = str
+    no_token: Callable[[], TokenError | None] = lambda: None
 
     def hopeless(self) -> AuthenticationError | None:
         """The error where trying again is of no use: a refusal, or settings that do not fit."""
@@ -51,8 +56,11 @@ class AdminErrors:
         """The error for a request that no broker answered in time."""
         if (error := self.hopeless()) is not None:
             return error
+        if (lack := self.no_token()) is not None:
+            kind = AuthenticationError if lack.final else UnreachableError
+            return kind(f"no answer from {self.where}: {NO_TOKEN}: {lack}")
         if (passing := self.refusal()) is not None:
-            return UnreachableError(f"no answer from {self.where}: {passing.str()}")
+            return UnreachableError(f"no answer from {self.where}: {NO_TOKEN}: {passing.str()}")
         if broken := self.broken():
             reason = f": {broken}"
         return UnreachableError(

@@ -9,10 +9,16 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, libversion
 
 from streamlet.config.security import OAUTH_FUNCTION
-from streamlet.errors import AuthenticationError, BrokerError, ConfigError, UnreachableError
+from streamlet.errors import (
+    NO_TOKEN,
+    AuthenticationError,
+    BrokerError,
+    ConfigError,
+    UnreachableError,
+)
 from streamlet.given_files import check_file
 from streamlet.kafka.address_space import check_room
-from streamlet.kafka.token_functions import NO_TOKEN, token_function
+from streamlet.kafka.token_functions import token_function
 from streamlet.tls_files import endpoint_context
 
 T = TypeVar("T")

@@ -11,8 +11,6 @@ from streamlet.config.security import MSK_IAM, OAUTH_FUNCTION
 from streamlet.errors import error_text
 from streamlet.kafka.aws_tokens import msk_tokens
 
-NO_TOKEN = "no token to log in with"
-
 #: No time of a token's is later, s since the epoch: it would be ms, or no number.
 _LATEST_S = 253_402_300_800
 

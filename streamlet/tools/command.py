@@ -35,7 +35,7 @@ from typer.models import OptionInfo
 
 from streamlet.bounded import INT64_MAX
 from streamlet.config.sources import variable
-from streamlet.errors import BROKER_ADVICE, BrokerError, ConfigError, StreamletError
+from streamlet.errors import BrokerError, ConfigError, StreamletError, broker_advice
 from streamlet.hosting.log import set_up_logging
 from streamlet.logs import get_logger
 from streamlet.tools.connection_lines import holding_connection_lines
@@ -355,7 +355,7 @@ def _run(
     except (StreamletError, KeyboardInterrupt) as error:
         log.debug("the command failed", exc_info=True)
         away = isinstance(error, BrokerError) and error.passing
-        hint = BROKER_ADVICE if away and BROKER_ADVICE not in str(error) else ""
+        hint = broker_advice(error) if away else ""
         output.failed(error, exit_code_of(error), hint)
         raise typer.Exit(exit_code_of(error)) from error
     except (typer.Exit, typer.Abort, typer.BadParameter):

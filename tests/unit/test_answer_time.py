@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 import pytest
 
 from streamlet.answer_time import AnswerTime, opener
-from streamlet.coordinator.oidc import TokenError, ask_endpoint
+from streamlet.kafka.oidc import TokenError, ask_endpoint
 from streamlet.state.query_errors import StateStoreMigratedError
 from streamlet.web.client import StoreClient
 
@@ -102,7 +102,7 @@ def test_what_goes_wrong_in_time_is_as_it_is() -> None:
 def test_a_token_endpoint_takes_no_longer(
     answer: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamlet.coordinator.oidc._TIMEOUT_S", LIMIT_S)
+    monkeypatch.setattr("streamlet.kafka.oidc._TIMEOUT_S", LIMIT_S)
     login = {"sasl.oauthbearer.client.id": "app", "sasl.oauthbearer.client.secret": "secret"}
     with dripping(*answer) as port:
         url = f"http://127.0.0.1:{port}/token"

@@ -15,9 +15,9 @@ import attrs
 from confluent_kafka import KafkaError, KafkaException
 
 from streamlet.clock import SystemClock
-from streamlet.errors import error_text
+from streamlet.errors import NO_TOKEN, error_text
 from streamlet.kafka.log import log
-from streamlet.kafka.token_functions import NO_TOKEN, TokenFunction
+from streamlet.kafka.token_functions import TokenFunction
 
 #: How long a new client is waited for to have a token, s; as confluent-kafka has it.
 FIRST_S = 10.0

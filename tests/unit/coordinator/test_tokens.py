@@ -15,9 +15,9 @@ import pytest
 
 from streamlet.clock import SystemClock
 from streamlet.coordinator.events import FailureKind
-from streamlet.coordinator.oidc import Token, TokenError, ask_endpoint
 from streamlet.coordinator.ports import TransportError
 from streamlet.coordinator.tokens import TokenProvider, fetch_from
+from streamlet.kafka.oidc import Token, TokenError, ask_endpoint
 from streamlet.kafka.token_functions import TokenFunction
 from tests.token_server import SECRET, TokenServer
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import Future
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as RawPartition
 
+from streamlet.broker.port import PortReservation
+from streamlet.clock import SystemClock
 from streamlet.coordinator.ports import CoordinatorRefused
 from streamlet.errors import (
     AuthenticationError,
@@ -19,16 +23,20 @@ from streamlet.errors import (
     RecordRefusedError,
     UnreachableError,
 )
+from streamlet.kafka.admin import KafkaAdmin
 from streamlet.kafka.admin_errors import AdminErrors
 from streamlet.kafka.broker_loss import BrokerLossDetector
+from streamlet.kafka.oidc import no_token
 from streamlet.kafka.refusals import record_refused, unwritable
 from streamlet.kafka.topic_changes import RefusedDeletions
 from streamlet.rights import REFUSED, Right, missing
+from tests.token_server import HOST, SECRET, TokenServer
 
 WRONG_PASSWORD = KafkaError(
     KafkaError._AUTHENTICATION, "SASL authentication error: Authentication failed"
 )
 TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out"))
+CLOCK = SystemClock()
 READ = Right("READ", "topic", "lines")
 
 
@@ -47,6 +55,34 @@ def test_a_client_whose_login_is_refused_does_not_call_the_broker_silent() -> No
         assert "Authentication failed" in str(error)
         assert "Is the broker running" not in str(error)
     assert isinstance(failures().silent(), UnreachableError)
+
+
+def test_a_token_endpoint_that_gives_no_token_is_named_in_place_of_the_broker() -> None:
+    """librdkafka asks on, and reports nothing where the endpoint is busy."""
+    with closing(TokenServer(body=b"<html>busy</html>")) as server, PortReservation() as nobody:
+        oidc = {
+            "sasl.oauthbearer.token.endpoint.url": server.url,
+            "sasl.oauthbearer.client.id": "app",
+            "sasl.oauthbearer.client.secret": SECRET,
+        }
+        config = {
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            **oidc,
+        }
+        with pytest.raises(UnreachableError, match="no token to log in with: the answer of the"):
+            KafkaAdmin(f"{HOST}:{nobody.port}", config, timeout_ms=1).topics()
+
+        errors = AdminErrors(
+            *("broker:9092", 15_000, lambda: None, str),
+            no_token=partial(no_token, {**oidc, "sasl.oauthbearer.client.secret": "s3cret"}, CLOCK),
+        )
+        server.body = None
+        refused = errors.silent()
+    assert isinstance(refused, AuthenticationError)
+    assert "no such secret" in str(refused)
+    assert "s3cret" not in str(refused)
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,16 @@ def test_who_reaches_no_broker_is_told_once_what_to_look_at(
     assert json.loads(told.stdout)["error"]["hint"] == advice
 
 
+def test_who_has_no_token_is_not_sent_to_the_broker(
+    cli: typer.Typer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = errors.UnreachableError("no answer from a:1: no token to log in with: it answers 500")
+    monkeypatch.setitem(FAILURES, "broker", (error, 1))
+    told = run(cli, "try", "fail", "broker")
+    assert "it answers 500" in told.stderr
+    assert "Is the broker running" not in told.stderr
+
+
 def test_a_violated_check_answers_and_exits_1(cli: typer.Typer) -> None:
     result = run(cli, "try", "check", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (1, {"violations": ["U1"]})

@@ -11,11 +11,11 @@ import pytest
 from streamlet.bounded import MORE_PROBLEMS, MOST_PROBLEMS
 from streamlet.config import Settings
 from streamlet.config.sources import file_entries
-from streamlet.coordinator.oidc import TokenError, ask_endpoint
 from streamlet.coordinator.security import client_settings
 from streamlet.coordinator.tls import TlsProblem, _unpacked, tls_context
 from streamlet.errors import ConfigError, SerdeError
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.kafka.oidc import TokenError, ask_endpoint
 from streamlet.registry import Registry
 from streamlet.reset.start import StartPosition
 from streamlet.serdes import avro

@@ -1,6 +1,7 @@
 """Tokens by client credentials (OpenID Connect): one request to the token endpoint.
 
-librdkafka asks the endpoint by itself; this is for the connection to the group's coordinator.
+librdkafka asks the endpoint by itself; this is for the connection to the group's coordinator, and
+for messages: where the endpoint is busy or broken librdkafka tries on, and reports nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import attrs
 
 from streamlet.answer_time import AnswerTime, opener
 from streamlet.bounded import parsed
+from streamlet.clock import Clock
 from streamlet.errors import ConfigError
 from streamlet.tls_files import endpoint_context
 
@@ -85,6 +87,20 @@ def ask_endpoint(config: Mapping[str, str], now_ms: int) -> Token:
         cause = str(getattr(error, "reason", error)).strip()[:_MOST_SHOWN]
         raise TokenError(f"no answer from the token endpoint {url}: {cause}") from error
     return _token(url, read, extensions_of(config), now_ms)
+
+
+def no_token(config: Mapping[str, Any], clock: Clock) -> TokenError | None:
+    """The reason why a token endpoint gives no token; None: it gives one, or there is no endpoint.
+
+    It is asked for one.
+    """
+    if "sasl.oauthbearer.token.endpoint.url" not in config:
+        return None
+    try:
+        ask_endpoint(config, clock.wall_ms())
+    except TokenError as error:
+        return error
+    return None
 
 
 def _read(opens: urllib.request.OpenerDirector, request: urllib.request.Request, url: str) -> bytes:
