@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 import typer
 
-from streamlet.errors import BrokerError, NoSuchGroupError, TimedOutError
+from streamlet.errors import BrokerError, NoSuchGroupError, NotFoundError, TimedOutError
 from streamlet.hosting.signals import GracefulStop
 from streamlet.tools.application import AppArgument, opened
 from streamlet.tools.command import Common, command
@@ -31,7 +31,10 @@ def status(
         bool, typer.Option("--watch", help="Look again every second until Ctrl-C.")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Check what must always hold; exit 1 if it does not.")
+        bool,
+        typer.Option(
+            "--check", help="Check what must always hold; exit 1 if not, 3 if nothing runs."
+        ),
     ] = False,
     advice: Annotated[
         bool, typer.Option("--advice", help="Say how many instances the lag needs, and why.")
@@ -57,15 +60,15 @@ def status(
     with opened(common, app, "status") as window:
         look = StatusLook(window, check, history=deque() if advice else None)
         if watch:
-            held = look_on(common, look)
+            code = look_on(common, look)
         else:
-            held = look_once(common, look, window_s=advice_window if advice else 0.0)
-    if not held:
-        raise typer.Exit(1)
+            code = look_once(common, look, window_s=advice_window if advice else 0.0)
+    if code:
+        raise typer.Exit(code)
 
 
-def look_once(common: Common, look: StatusLook, window_s: float) -> bool:
-    """Show the status once, after measuring the lag; False if a check failed."""
+def look_once(common: Common, look: StatusLook, window_s: float) -> int:
+    """Show the status once, after measuring the lag; the exit code is returned."""
     if look.history is not None:
         look.exists()
         look.history.append(look.observe())
@@ -74,13 +77,13 @@ def look_once(common: Common, look: StatusLook, window_s: float) -> bool:
             stop.asked.wait(window_s)
     found = look.now()
     common.output.answer(found, view(found, look.check))
-    return not found["violations"]
+    return check_code(found, look.check)
 
 
-def look_on(common: Common, look: StatusLook, every_s: float = 1.0) -> bool:
-    """Look until Ctrl-C; True if the last check found nothing broken."""
+def look_on(common: Common, look: StatusLook, every_s: float = 1.0) -> int:
+    """Look until Ctrl-C; the exit code of the last look is returned."""
     drawn = None if common.output.as_json else live()
-    held, waiting = True, False
+    code, waiting = 0, False
     with GracefulStop() as stop, drawn or contextlib.nullcontext():
         window = attrs.evolve(look.window, stopped=stop.asked)
         look = attrs.evolve(look, window=window)
@@ -95,7 +98,7 @@ def look_on(common: Common, look: StatusLook, every_s: float = 1.0) -> bool:
                 waiting = True
             else:
                 waiting = False
-                held = not found["violations"]
+                code = check_code(found, look.check)
                 shown = view(found, look.check)
                 if drawn is None:
                     common.output.tick(found, shown)
@@ -103,7 +106,14 @@ def look_on(common: Common, look: StatusLook, every_s: float = 1.0) -> bool:
                     drawn.update(shown, refresh=True)
             _forget_old(look)
             stop.asked.wait(every_s)
-    return held
+    return code
+
+
+def check_code(found: dict[str, Any], check: bool) -> int:
+    """The exit code of a look: a healthcheck passes only for an application that runs."""
+    if found["violations"]:
+        return 1
+    return NotFoundError.exit_code if check and not found["instances"] else 0
 
 
 def _forget_old(look: StatusLook) -> None:

@@ -46,7 +46,9 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
     for violation in document["violations"]:
         text = _violation_text(violation, names)
         parts.append(Text.assemble((f"violated {violation['rule']}: ", "bold red"), text))
-    if checked and not document["violations"]:
+    if checked and not document["instances"]:
+        parts.append(Text("nothing could be checked, because no instance is running", "bold red"))
+    elif checked and not document["violations"]:
         parts.append(Text("all checks hold", "green"))
     return Group(*parts)
 

@@ -139,6 +139,7 @@ def test_an_application_is_shown_with_its_tasks_and_lag(
     assert found["group"]["state"] == "Empty"
     assert found["instances"] == []
     assert found["input_lag"] == {topic: {"0": 0, "1": 0}}  # nobody says that 1 is another's
+    assert run(bootstrap_servers, player.group, "--check")[0] == 3
 
 
 def test_a_task_that_nobody_runs_fails_the_check(player: Player, bootstrap_servers: str) -> None:

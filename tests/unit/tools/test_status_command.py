@@ -219,6 +219,18 @@ def test_people_see_that_nobody_runs() -> None:
     assert "no instance is running" in text
 
 
+@pytest.mark.parametrize(("check", "code"), [(True, 3), (False, 0)])
+def test_a_check_fails_where_no_instance_runs(check: bool, code: int) -> None:
+    """The healthcheck of an image passed for an instance that its group had lost."""
+    stopped = look(Coordinator([described("Empty")]), check=check)
+    common = Common(None, {}, CommandOutput(True, io.StringIO(), io.StringIO()))
+    assert look_once(common, stopped, window_s=0) == code
+    assert look_on(common, look(Interrupting([described("Empty")]), check=check)) == code
+    text = text_of(stopped.now(), checked=check)
+    assert "all checks hold" not in text
+    assert ("nothing could be checked" in text) == check
+
+
 def test_people_see_hand_overs() -> None:
     learner = attrs.evolve(
         MEMBER, assignment=encode_assignment(Assignment(learner=frozenset({TaskId(0, 1)})))
@@ -250,7 +262,7 @@ class Interrupting(Coordinator):
 def test_watching_prints_a_document_a_line_and_outlives_a_broker_that_restarts() -> None:
     out, err = io.StringIO(), io.StringIO()
     common = Common(None, {}, CommandOutput(True, out, err))
-    assert look_on(common, look(Interrupting([described("Stable", MEMBER)])))
+    assert look_on(common, look(Interrupting([described("Stable", MEMBER)]))) == 0
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["group"]["state"] for line in lines] == ["Stable", "Stable"]
     assert "the broker restarts" in err.getvalue()
@@ -270,7 +282,7 @@ def test_watching_waits_for_an_application_that_is_not_there_yet() -> None:
     out, err = io.StringIO(), io.StringIO()
     common = Common(None, {}, CommandOutput(True, out, err))
     late = Late([described("Dead"), described("Dead"), described("Stable", MEMBER)])
-    assert look_on(common, look(late))
+    assert look_on(common, look(late)) == 0
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["group"]["state"] for line in lines] == ["Stable", "Stable"]
     assert err.getvalue().count("there is no application 'flights' on this cluster; waiting") == 1
@@ -303,7 +315,7 @@ def test_advice_is_made_of_two_looks_and_shown_with_its_reasons() -> None:
     growing.log.append(TopicPartition("flights", 0), [b"k"] * 5_000, [b"v"] * 5_000)
     out, err = io.StringIO(), io.StringIO()
     advised = attrs.evolve(look(growing, growing.log), history=deque())
-    assert look_once(Common(None, {}, CommandOutput(True, out, err)), advised, window_s=0)
+    assert look_once(Common(None, {}, CommandOutput(True, out, err)), advised, window_s=0) == 0
     document = json.loads(out.getvalue())
     found = document["advice"]
     assert (found["current"], found["tasks"], found["most"]) == (1, 1, 1)
