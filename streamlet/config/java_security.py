@@ -214,7 +214,7 @@ def _options(text: str, at: int) -> dict[str, str] | None:
 
 
 def _mistake(text: str) -> str:
-    """What is wrong with a text that is no login module, where that can be seen."""
+    """Hint at a mistake in a text that is no login module; empty where none can be seen."""
     text = text.strip()
     if text[:1] in ("'", '"'):
         return " without quotes around the whole"

@@ -27,6 +27,7 @@ from streamlet.serdes.json_whole import (
     equal,
     fields_of,
     loss,
+    narrowed,
     whole,
     whole_documents,
 )
@@ -39,6 +40,7 @@ EncodeAll = Callable[[list[Any]], list[bytes]]
 plain: Encode = msgspec.json.Encoder().encode
 _sorted: Encode = msgspec.json.Encoder(order="deterministic").encode
 
+_OBJECTS = (kinds.DataclassType, kinds.StructType)
 _SETS = (kinds.SetType, kinds.FrozenSetType)
 #: Members of sets that Python sorts.
 _SORTABLE = (
@@ -201,6 +203,7 @@ class RoundTripCheck:
         open: whether there is an ``Any``.
         numbers: whether there may be a number that JSON does not have, which is written as null.
         always: whether values of the right types may be refused when they are read.
+        classes: of objects, each of which may have subclasses with more fields.
         whole: tells of a column whether it has the right types and numbers, but for each ``Any``.
         whole_documents: the same, with what is in each ``Any``, but for its numbers.
         whole_numbers: the same, with all numbers.
@@ -212,6 +215,7 @@ class RoundTripCheck:
     open: bool
     numbers: bool
     always: bool
+    classes: tuple[type, ...]
     whole: Whole
     whole_documents: Whole
     whole_numbers: Whole
@@ -229,6 +233,7 @@ class RoundTripCheck:
             open=is_open,
             numbers=numbers,
             always=has_demands(found),
+            classes=tuple(class_of(part) for part in found if isinstance(part, _OBJECTS)),
             whole=whole(described),
             whole_documents=whole(described, lambda column: documents_survive(list(column))),
             whole_numbers=whole(described, whole_documents),
@@ -300,7 +305,8 @@ class RoundTripCheck:
                 return None
             raw = encode(value)
             new = decode(raw)
-            if (self.numbers and raw.find(_NULL) >= 0) or self.open:
+            null = self.numbers and raw.find(_NULL) >= 0
+            if null or self.open or any(one.__subclasses__() for one in self.classes):
                 self._compare(value, raw, new)
             return new
 
@@ -317,6 +323,8 @@ class RoundTripCheck:
             raise encode_error(
                 self.name, value, f"JSON has no {lost}; give the type in place of Any"
             )
+        if (narrow := narrowed(value, read)) is not None:
+            raise encode_error(self.name, value, narrow)
         if self.frozen and _is_compared(value) and not self.whole([value]):
             raise encode_error(self.name, value, f"it would be read back as {shown(read)}")
 

@@ -329,3 +329,33 @@ def loss(value: Any, read: Any) -> str | None:
     else:
         return None
     return next((lost for pair in pairs if (lost := loss(*pair))), None)
+
+
+def narrowed(value: Any, read: Any) -> str | None:
+    """The reason why a part of a value is read back as an object of another class.
+
+    None: no part is. A subclass in a field of its base would lose the fields that it has beside.
+    """
+    if (lost := other_class(value, read)) is not None:
+        return lost
+    if isinstance(value, dict) and isinstance(read, dict):
+        pairs = [(one, read[name]) for name, one in value.items() if name in read]
+    else:
+        pairs = list(zip(inside(value), inside(read), strict=False))
+    return next((lost for pair in pairs if (lost := narrowed(*pair))), None)
+
+
+def other_class(value: Any, read: Any) -> str | None:
+    """The reason why an object is read back as one of another class; None: it is not."""
+    if type(value) is type(read) or not (fields_of(value) and fields_of(read)):
+        return None
+    return f"a {type(value).__name__} in it would be read back as a {type(read).__name__}"
+
+
+def inside(value: Any) -> list[Any]:
+    """The values of the fields or entries of a value, in order."""
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, list | tuple):
+        return list(value)
+    return [getattr(value, name, None) for name in fields_of(value)]

@@ -12,7 +12,7 @@ import msgspec
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_bytes import NO_NUMBER
 from streamlet.serdes.json_types import type_name
-from streamlet.serdes.json_whole import equal, fields_of, loss, model_fields
+from streamlet.serdes.json_whole import equal, inside, loss, model_fields, other_class
 from streamlet.serdes.serde import Serde, build, encode_error
 
 _PAIR = "or give a pair (encode, decode)"
@@ -162,7 +162,7 @@ def _no_number(value: Any) -> str | None:
     """The reason for a value with a number that JSON does not have."""
     if isinstance(value, float):
         return None if isfinite(value) else f"{NO_NUMBER}; ser_json_inf_nan='constants' writes it"
-    return next((why for one in _inside(value) if (why := _no_number(one))), None)
+    return next((why for one in inside(value) if (why := _no_number(one))), None)
 
 
 def _lost(value: Any, read: Any) -> str | None:
@@ -171,28 +171,19 @@ def _lost(value: Any, read: Any) -> str | None:
         return _no_number(value)
     if hasattr(value, "get_secret_value") and not equal(value, read):
         return f"pydantic writes stars for {type(value).__name__}: use str, or a field_serializer"
-    if fields_of(value) and fields_of(read) and type(value) is not type(read):
-        return f"a {type(value).__name__} in it would be read back as a {type(read).__name__}"
-    pairs = list(zip(_inside(value), _inside(read), strict=False))
+    if (lost := other_class(value, read)) is not None:
+        return lost
+    pairs = list(zip(inside(value), inside(read), strict=False))
     found = next((lost for pair in pairs if (lost := _lost(*pair))), None)
     unknown = None if found else loss(value, read)
     return found or (unknown and f"JSON has no {unknown}; give the type in place of Any")
-
-
-def _inside(value: Any) -> list[Any]:
-    """The values of the fields or entries of a value, in order."""
-    if isinstance(value, dict):
-        return list(value.values())
-    if isinstance(value, list | tuple):
-        return list(value)
-    return [getattr(value, name, None) for name in fields_of(value)]
 
 
 def _has_orders(value: Any) -> bool:
     """True if there is a set or a dict in a value whose entries have an order."""
     if isinstance(value, set | frozenset | dict) and len(value) > 1:
         return True
-    return any(map(_has_orders, value if isinstance(value, set | frozenset) else _inside(value)))
+    return any(map(_has_orders, value if isinstance(value, set | frozenset) else inside(value)))
 
 
 def _sorted(value: Any, document: Any) -> Any:
@@ -206,7 +197,7 @@ def _sorted(value: Any, document: Any) -> Any:
     inner = document.values() if isinstance(document, dict) else document
     if not isinstance(inner, list) and not isinstance(document, dict):
         return document
-    parts = _inside(value)
+    parts = inside(value)
     if len(parts) != len(inner):  # a function of the class writes it in a way of its own
         return document
     ordered = list(map(_sorted, parts, inner))

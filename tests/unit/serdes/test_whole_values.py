@@ -366,3 +366,31 @@ def test_values_as_they_were_read_are_written_without_a_look() -> None:
     with TopologyTestDriver(app) as driver:
         driver.pipe_input("in", "a", Outer(Inner(1, 2)))
         assert driver.read_output("out")[0].value == Outer(Inner(1, 2.0))
+
+
+@dataclass
+class Shape:
+    name: str
+
+
+@dataclass
+class Circle(Shape):
+    radius: int
+
+
+@dataclass
+class Drawing:
+    shapes: dict[str, list[Shape]]
+
+
+def test_an_object_with_more_fields_than_its_annotation_is_refused() -> None:
+    """It came back without them: from a topic, and out of a store's memory."""
+    of = serde(Drawing)
+    kept = Drawing({"a": [Shape("dot")]})
+    for form in (of, of.as_value or of):
+        assert form.copy(kept) == form.decode(form.encode(kept)) == kept
+    for lost in (Drawing({"a": [Circle("sun", 3)]}), Drawing({"a": [], "b": [Circle("sun", 3)]})):
+        for write in ((of.as_value or of).encode, (of.as_value or of).copy, of.encode_whole):
+            assert write is not None
+            with pytest.raises(SerdeError, match="a Circle in it would be read back as a Shape"):
+                write(lost)
