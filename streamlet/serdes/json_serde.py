@@ -29,6 +29,7 @@ from streamlet.serdes.json_decoders import readers
 from streamlet.serdes.json_floats import Look, look_for_floats
 from streamlet.serdes.json_types import accepted_types, describe, is_immutable, parts, type_name
 from streamlet.serdes.json_whole import UNSURVIVING, documents_survive, fields_of
+from streamlet.serdes.pydantic_models import is_pydantic, pydantic_json
 from streamlet.serdes.serde import Serde, build, encode_error
 
 T = TypeVar("T")
@@ -77,6 +78,8 @@ def json(of: Any = Any) -> Serde[Any]:
     Raises:
         SerdeError: JSON cannot carry the type.
     """
+    if is_pydantic(of):
+        return pydantic_json(of)
     name = "json" if of is Any else f"json({type_name(of)})"
     described = describe(of)
     accepts = accepted_types(of)

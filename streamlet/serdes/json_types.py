@@ -15,6 +15,7 @@ from typing import (
     Union,
     get_args,
     get_origin,
+    get_type_hints,
     is_typeddict,
 )
 
@@ -23,7 +24,7 @@ import msgspec.inspect as kinds
 
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_decoders import class_of, decoder_of
-from streamlet.user_code import package_of, text_of
+from streamlet.user_code import package_of, shown, text_of
 
 _CLASSES = "a dataclass, an attrs class or a msgspec.Struct"
 _WHOLE = "or a pair (encode, decode) for the whole"
@@ -78,6 +79,11 @@ _INIT_VARS = "dataclasses with `InitVar` fields are not supported"
 _DEMANDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz")
 
 
+#: Packages whose notes in an ``Annotated`` demand something, and those notes that demand nothing.
+_DEMANDING = frozenset({"annotated_types", "pydantic"})
+_DEMANDLESS = frozenset({"DocInfo", "Strict", "Unit"})
+
+
 def plain_type(of: Any) -> Any:
     """A type without the names and notes that do not change its values.
 
@@ -120,11 +126,60 @@ def describe(of: Any) -> kinds.Type:
         decoder_of(of, found)
     except (TypeError, NameError, ValueError, RuntimeError, KeyError) as error:
         raise SerdeError(f"no JSON for {type_name(of)}: {_reason(error)}") from error
+    refuse_unheeded(of)
     for part in found:
         reason = _refusal(part)
         if reason is not None:
             raise SerdeError(f"no JSON for {type_name(of)}: {reason}")
     return described
+
+
+def refuse_unheeded(of: Any) -> None:
+    """Refuse a type with demands of pydantic's outside of its classes, where nothing asks for them.
+
+    Raises:
+        SerdeError: it has such a demand.
+    """
+    for note in _notes(of):
+        if _is_unheeded(note):
+            raise SerdeError(
+                f"no serde for {type_name(of)}: {shown(note)} in an Annotated is not checked "
+                "outside of pydantic's classes; use msgspec.Meta, or make the class pydantic's"
+            )
+
+
+def _is_unheeded(note: Any) -> bool:
+    kind = type(note)
+    if package_of(kind) not in _DEMANDING or kind.__name__ in _DEMANDLESS:
+        return False
+    if kind.__module__ == "pydantic.json_schema":
+        return False
+    return bool(note.metadata) if kind.__name__ == "FieldInfo" else True
+
+
+def _notes(of: Any) -> Iterator[Any]:
+    """The notes of each ``Annotated`` in a type, and in the fields of classes in it."""
+    todo, met = [of], dict[int, Any]()
+    while todo:
+        kind = todo.pop()
+        if id(kind) in met:
+            continue
+        met[id(kind)] = kind
+        todo.append(getattr(kind, "__supertype__", getattr(kind, "__value__", None)))
+        todo.extend(get_args(kind))
+        if get_origin(kind) is Annotated:
+            yield from kind.__metadata__
+        cls = get_origin(kind) or kind
+        if isinstance(cls, type) and not hasattr(cls, "__pydantic_validator__"):
+            todo.extend(_hints(cls).values())
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    """The annotations of a class; none where Python cannot say them."""
+    try:
+        return get_type_hints(cls, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        return {}
 
 
 def _reason(error: Exception) -> str:
@@ -147,6 +202,11 @@ def _no_annotation(attribute: str) -> str:
 
 def _refusal(part: kinds.Type) -> str | None:
     """The reason why JSON cannot carry a part of a type whole, and the way out; None: it can."""
+    if hasattr(class_of(part), "__pydantic_validator__"):
+        return (
+            f"{type_name(class_of(part))} is pydantic's, which checks it only where the whole is: "
+            f"make that a model or a dataclass of pydantic, {_WHOLE}"
+        )
     if isinstance(part, kinds.CustomType | kinds.ExtType):
         of: Any = getattr(part, "cls", "Ext")
         cls = get_origin(of) or of
@@ -163,6 +223,11 @@ def _refusal(part: kinds.Type) -> str | None:
         if reason is not None:
             return reason
     for field in getattr(part, "fields", ()):
+        if type(field.default).__name__ == "FieldInfo":
+            return (
+                f"the default of {type_name(class_of(part))}.{field.name} is a Field of pydantic, "
+                f"which means nothing here: make {type_name(class_of(part))} a class of pydantic"
+            )
         if type(field.encode_name) is not str:  # msgspec takes it, and crashes when it reads one
             return (
                 f"{field.encode_name!r} of {type_name(class_of(part))} is no text: name it by one"

@@ -14,8 +14,7 @@ from streamlet.arguments import call_problem, told_by_form
 from streamlet.errors import SerdeError
 from streamlet.serdes.basic import BY_TYPE, checked, custom
 from streamlet.serdes.json_serde import document, json
-from streamlet.serdes.json_types import bare_type, plain_type, type_name
-from streamlet.serdes.pydantic_models import is_pydantic, pydantic_json
+from streamlet.serdes.json_types import bare_type, plain_type, refuse_unheeded, type_name
 from streamlet.serdes.serde import Serde, build
 from streamlet.user_code import shown
 
@@ -60,6 +59,7 @@ def serde(of: Any) -> Serde[Any]:
         return of if hasattr(of.encode, "__wrapped__") else checked(of)
     if isinstance(of, tuple):
         return _pair(of)
+    refuse_unheeded(of)
     of = plain_type(of)
     _refuse_optional(bare_type(of))
     if _is_plain(bare_type(of)):
@@ -70,7 +70,7 @@ def serde(of: Any) -> Serde[Any]:
         raise SerdeError(f"no serde for {type_name(of)}: use json() for documents of any shape")
     if not isinstance(of, type) and get_origin(of) is None:
         raise SerdeError(f"no serde for {shown(of)}: {_instead(of)}")
-    return pydantic_json(of) if is_pydantic(of) else json(of)
+    return json(of)
 
 
 def _is_plain(of: Any) -> bool:
