@@ -107,13 +107,14 @@ class RegistryConnection:
             except (OSError, http.client.HTTPException, ValueError, RuntimeError) as error:
                 if (mistake := _tls_mistake(error)) is not None:
                     raise RegistryError(f"{self.shown} {mistake}") from error
-                problem = f"{type(error).__name__}: {error}"
+                problem = f"{type(error).__name__}: {error}".strip()
                 if url.scheme == "http" and isinstance(error, _CLOSED):
                     problem += "; does it speak TLS? Then its address begins with https://"
             else:
                 if answer.status not in _PASSING:
                     return self._checked(answer)
-                problem = f"status {answer.status}, {answer.message}"
+                problem = f"status {answer.status}"
+                problem += f", {answer.message}" if answer.message != problem else ""
             if attempt < attempts:
                 self.block(retries.pause_ms(attempt))
         raise UnreachableRegistryError(
@@ -183,6 +184,8 @@ def _tls_mistake(error: Exception) -> str | None:
 def _content(answer: http.client.HTTPResponse) -> Any:
     """The JSON of an answer; None if it has none and is an error."""
     raw = answer.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES and answer.status in _PASSING:
+        return None
     if len(raw) > MOST_BYTES:
         raise ValueError(f"the answer is longer than {MOST_BYTES} bytes")
     if answer.length:

@@ -15,6 +15,8 @@ from streamlet.serdes.serde import Serde, build
 
 #: Numbers of a message in its file: messages nest, and no deeper than this.
 _DEEPEST = 32
+#: Bytes of a message that nests no deeper than Protobuf reads: a hundred levels, two bytes each.
+_SURELY_READ = 200
 #: Messages of a file, and letters of a name, at most.
 _MOST_MESSAGES, _LONGEST_NAME = 10_000, 1_000
 #: What is not closed goes on to the end: nothing is read twice.
@@ -52,7 +54,7 @@ def protobuf(
     descriptor: Any = getattr(of, "DESCRIPTOR", None)
     if not isinstance(of, type) or not hasattr(descriptor, "full_name"):
         raise SerdeError(f"protobuf: {of!r} is no class that protoc generated")
-    numbers = _written(_numbers(descriptor))
+    numbers, nests = _written(_numbers(descriptor)), _nests(descriptor)
     name = str(descriptor.full_name)
 
     def decode(raw: bytes) -> Any:
@@ -60,6 +62,8 @@ def protobuf(
 
     def encode(value: Any) -> bytes:
         raw: bytes = value.SerializeToString(deterministic=True)
+        if nests and len(raw) > _SURELY_READ:
+            of.FromString(raw)  # type: ignore[attr-defined]
         return numbers + raw
 
     def reader(written: RegistrySchema) -> Callable[[bytes], Any]:
@@ -87,6 +91,21 @@ def _text(file: Any) -> str:
             f"protobuf: {file.name} imports {foreign[0]}: put the messages into one file"
         )
     return base64.b64encode(file.serialized_pb).decode()
+
+
+def _nests(descriptor: Any) -> bool:
+    """True if messages of a type, or of one in it, may contain others of their own type."""
+    done = set[str]()
+
+    def meets(one: Any, above: frozenset[str]) -> bool:
+        if one.full_name in above or one.full_name in done:
+            return one.full_name in above
+        inner = [field.message_type for field in one.fields if field.message_type is not None]
+        found = any(meets(each, above | {one.full_name}) for each in inner)
+        done.add(one.full_name)
+        return found
+
+    return meets(descriptor, frozenset())
 
 
 def _numbers(descriptor: Any) -> list[int]:

@@ -150,7 +150,8 @@ def test_what_is_kept_of_schemas_is_bounded_in_number_and_length() -> None:
         (200, b" " * (MOST_BYTES + 1), "longer than"),
         (404, b"<html>not here</html>", "is the path right"),
         (500, b'{"error_code": 50001, "message": "store\x1b[2J"}', "does not answer: status 500"),
-        (429, b"", "status 429"),
+        (429, b"", "does not answer: status 429; the task"),
+        (503, b"x" * (MOST_BYTES + 1), "does not answer: status 503; the task"),
     ],
 )
 def test_an_answer_with_no_sense_is_as_good_as_none(

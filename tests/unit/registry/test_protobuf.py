@@ -21,6 +21,23 @@ def test_protobuf_messages_say_which_of_their_file_they_are(
         assert serde.decode(raw) == value
 
 
+@pytest.mark.parametrize(("levels", "read"), [(90, True), (150, False)])
+def test_a_message_that_nests_deeper_than_protobuf_reads_is_not_written(
+    registry: sl.registry.Registry, levels: int, read: bool
+) -> None:
+    """It was written, and nobody could read it."""
+    serde = sl.registry.protobuf(descriptor_pb2.DescriptorProto, registry=registry)
+    form = serde.of_topic("t", "value")
+    value = inner = descriptor_pb2.DescriptorProto()
+    for _ in range(levels):
+        inner = inner.nested_type.add(name="a")
+    if read:
+        assert form.decode(form.encode(value)) == value
+    else:
+        with pytest.raises(SerdeError, match="cannot encode"):
+            form.encode(value)
+
+
 def test_what_is_no_generated_class_is_refused() -> None:
     for of in (int, "Order"):
         with pytest.raises(SerdeError, match="is no class that protoc generated"):
