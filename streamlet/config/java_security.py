@@ -69,6 +69,9 @@ _HANDLED = {
 
 _RENEWAL = "it is not needed: tokens are renewed after four fifths of their time"
 _VERSIONS = "it is not needed: TLS 1.2 and 1.3 are spoken"
+_CHECKED = "it is not needed: brokers check tokens"
+_OF_BROKERS = "it is a setting of brokers, not of their clients"
+_FUNCTION = "give a function that gets tokens, App(oauth=function)"
 _OPENSSL = "it is for Java; TLS is OpenSSL's here"
 #: Keys that are refused, each with the reason.
 REFUSED: Mapping[str, str] = {
@@ -86,6 +89,26 @@ REFUSED: Mapping[str, str] = {
     "sasl.login.class": "it is for Java; give App(oauth=function) for tokens of another kind",
     "sasl.kerberos.ticket.renew.jitter": "it is not needed: kinit renews tickets",
     "sasl.kerberos.ticket.renew.window.factor": "it is not needed: kinit renews tickets",
+    "sasl.oauthbearer.assertion.template.file": _FUNCTION,
+    "sasl.oauthbearer.header.urlencode": "the token endpoint gets id and secret as they are; "
+    f"where that will not do, {_FUNCTION}",
+    "sasl.oauthbearer.jwt.retriever.class": f"it is for Java; {_FUNCTION}",
+    **{
+        f"sasl.oauthbearer.{name}": _CHECKED
+        for name in (
+            *("clock.skew.seconds", "expected.audience", "expected.issuer", "jwt.validator.class"),
+            *("jwks.endpoint.refresh.ms", "jwks.endpoint.retry.backoff.max.ms"),
+            *("jwks.endpoint.retry.backoff.ms", "jwks.endpoint.url", "scope.claim.name"),
+        )
+    },
+    **dict.fromkeys(
+        (
+            *("sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol"),
+            *("sasl.server.callback.handler.class", "security.inter.broker.protocol"),
+            "ssl.client.auth",
+        ),
+        _OF_BROKERS,
+    ),
     "security.providers": _OPENSSL,
     "ssl.enabled.protocols": _VERSIONS,
     "ssl.engine.factory.class": _OPENSSL,

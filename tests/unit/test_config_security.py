@@ -11,7 +11,7 @@ import pytest
 import streamlet as sl
 from streamlet.config import Settings, security_page
 from streamlet.config.client_properties import CLIENT_PROPERTIES
-from streamlet.config.security import ALIASES, OAUTH_FUNCTION, SETTINGS, is_security
+from streamlet.config.security import ALIASES, OAUTH_FUNCTION, SETTINGS, is_security, resolve
 from streamlet.errors import ConfigError
 
 _KAFKA = "org.apache.kafka.common.security"
@@ -335,3 +335,47 @@ def test_the_page_is_up_to_date() -> None:
     text = security_page.PAGE.read_text("utf-8")
     assert security_page.with_tables(text) == text
     assert len(re.findall(r"^\| `s(?:sl|asl|ecurity)\.", text, re.MULTILINE)) > 60
+
+
+#: The security settings of Java's clients, as the documentation of Kafka 4.2 lists them.
+OF_JAVA = """
+    sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
+    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+    sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms
+    sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+    sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+    sasl.mechanism sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
+    sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+    sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
+    sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    sasl.oauthbearer.token.endpoint.url security.protocol security.providers ssl.cipher.suites
+    ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
+    ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
+    ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
+    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
+    ssl.truststore.location ssl.truststore.password ssl.truststore.type
+"""
+#: Those of brokers, which come with a file that was written for one.
+OF_BROKERS = """
+    sasl.enabled.mechanisms sasl.mechanism.inter.broker.protocol sasl.server.callback.handler.class
+    security.inter.broker.protocol ssl.client.auth
+"""
+
+
+@pytest.mark.parametrize("key", [*OF_JAVA.split(), *OF_BROKERS.split()])
+def test_no_security_setting_of_java_is_unknown(key: str) -> None:
+    """Some were, with a hint at one that has nothing to do with them."""
+    found = resolve({key: "x"}, {})[1].problems
+    assert not any("unknown setting" in one for one in found)
+    assert any("of brokers" in one for one in found) is (key in OF_BROKERS.split())
