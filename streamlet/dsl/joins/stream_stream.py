@@ -31,6 +31,7 @@ from streamlet.state.window_rows import row_keys
 from streamlet.topology.nodes import ProcessorNode, StoreSpec, WindowSpec
 from streamlet.topology.operator import TaskContext
 from streamlet.topology.optimization import InnerJoin
+from streamlet.user_code import shown
 
 #: Which records are sent without a match: those of no side, of the left one, of both.
 JoinKind = Literal["inner", "left", "outer"]
@@ -69,9 +70,10 @@ def joined_streams(
     call = "join()" if kind == "inner" else f"{kind}_join()"
     stream, other = streams
     if not isinstance(windows, JoinWindows):
+        got = "" if windows is None else f", got {shown(windows)}"
         raise TopologyError(
             f"{call}: two streams join within a span of time: pass within=, for example "
-            'within=streamlet.join_windows("5m")'
+            f'within=streamlet.join_windows("5m"){got}'
         )
     same_app(call, stream._node.builder, other._node.builder)
     count = takes(call, joiner, "key", "left", "right")

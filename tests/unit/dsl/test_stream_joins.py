@@ -76,6 +76,9 @@ def test_a_join_of_streams_needs_windows_and_a_join_with_a_table_takes_none() ->
     table = app.table("t", key=str, value=str)
     with pytest.raises(TopologyError, match="pass within="):
         left.join(right, pair)  # type: ignore[call-overload]
+    for given in (60, "5m", sl.tumbling("5m")):
+        with pytest.raises(TopologyError, match=rf'join_windows\("5m"\), got .*{str(given)[:4]}'):
+            left.join(right, pair, within=given)  # type: ignore[call-overload]
     with pytest.raises(TopologyError, match="within= is for joins of two streams"):
         left.join(table, pair, within=WITHIN)  # type: ignore[call-overload]
     with pytest.raises(TopologyError, match=r"is of two streams or of two tables: left_join\(\)"):
