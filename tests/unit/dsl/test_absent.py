@@ -91,6 +91,8 @@ def test_names_that_the_package_does_not_have_say_what_to_do() -> None:
         with pytest.raises(AttributeError) as raised:
             getattr(sl, name)
         assert str(raised.value) == f"streamlet has no {name}: {sentence}"
+    theirs = {"Topic", "Table", "Producer", "StringSerde", "StateStore", "TumblingWindow", "run"}
+    assert theirs <= ABSENT_HERE.keys()
     for name, meant in (("Kstream", "KStream"), ("materialised", "Materialized")):
         with pytest.raises(
             AttributeError, match=rf"no attribute '{name}'; did you mean {meant}\?$"
@@ -100,7 +102,7 @@ def test_names_that_the_package_does_not_have_say_what_to_do() -> None:
         sl.nonsense  # noqa: B018 - the look-up is what is tested
     named = re.findall(r"streamlet\.(\w+)\(|(\w+)\(\)", " ".join(ABSENT_HERE.values()))
     functions = {first or second for first, second in named} - {"table", "stream", "global_table"}
-    assert functions - {"suppress", "process"} <= set(sl.__all__)
+    assert functions - {"suppress", "process", "run"} <= set(sl.__all__)
 
 
 def test_the_package_lists_its_names_only() -> None:
