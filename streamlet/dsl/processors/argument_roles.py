@@ -57,8 +57,8 @@ def _role(call: str, function: Callable[..., Any], name: str, of_state: bool, fi
         shown = name if hint is UNKNOWN else f"{name}: {getattr(kind, '__name__', hint)}"
         raise TopologyError(
             f"{call} calls its function as ({first}), ({first}, state), ({first}, context) or "
-            f"({first}, state, context), but it takes ({', '.join(parameters(function))}): name "
-            f"{shown!r} 'state' for the dict of the key, or 'context' for the ProcessorContext, or "
-            "annotate it with sl.State or sl.ProcessorContext"
+            f"({first}, state, context), but it takes ({', '.join(parameters(function))}): "
+            f"give {shown!r} the name 'state' for the dict of the key, or 'context' for the "
+            "ProcessorContext, or annotate it with sl.State or sl.ProcessorContext"
         )
     return known

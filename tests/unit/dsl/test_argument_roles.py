@@ -90,6 +90,6 @@ def test_what_cannot_be_told_is_refused_with_the_rule(
     call: str, function: Callable[..., Any], named: str
 ) -> None:
     with pytest.raises(
-        TopologyError, match=f"name {named} 'state' for the dict .*ProcessorContext"
+        TopologyError, match=f"give {named} the name 'state' for the dict .*ProcessorContext"
     ):
         built(call, function)
