@@ -126,6 +126,13 @@ def test_the_five_minutes_show_a_result(bootstrap_servers: str, tmp_path: Path) 
     assert results(folder.python(notebook)) == results(shown)
     assert folder.python(driver) == ""
 
+    (tmp_path / "words.py").write_text(
+        page.renamed(application).replace("readme-words", "readme-program") + "app.run()\n"
+    )
+    with folder.running("python words.py"):
+        found = results(folder.type(f"{read} --follow --limit {3 * wanted}"))
+    assert found == sorted(3 * results(shown))
+
 
 def test_getting_started_shows_what_a_customer_spent(
     bootstrap_servers: str, tmp_path: Path
