@@ -19,15 +19,9 @@ from streamlet.user_code import shown
 #: Raises ``UnlikeSchemaError`` if one of a column's values is not of its type.
 Look: TypeAlias = Callable[[list[Any]], None]
 
+#: Python's types of dates and times.
+_TIMES = (date, datetime, time)
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
-#: Types by which numbers stand for dates and times of day.
-_TIMES = frozenset(
-    {
-        "date",
-        *("time-millis", "time-micros", "timestamp-millis", "timestamp-micros"),
-        *("local-timestamp-millis", "local-timestamp-micros"),
-    }
-)
 
 
 class UnlikeSchemaError(ValueError):
@@ -66,8 +60,8 @@ class _Looks:
         sort, logical = schema["type"], schema.get("logicalType")
         if isinstance(sort, dict | list):
             return self.of(sort)
-        if logical in _TIMES:
-            return _of_dates if logical == "date" else _of_times
+        if logical in _TIMED:
+            return _TIMED[logical][1]
         if logical is not None:  # others have functions of their own that refuse
             return None
         if sort in ("record", "error"):
@@ -91,7 +85,7 @@ class _Looks:
 
     def _union(self, members: list[Any]) -> Look | None:
         """The look for a union, whose members fastavro tells apart by their types."""
-        looks: dict[type, list[Look | None]] = {dict: [], list: []}
+        looks: dict[type, list[Look | None]] = {kind: [] for kind in (dict, list, *_TIMES)}
         records: dict[str, Look | None] = {}
         for one in members:
             of = self._named.get(one) if isinstance(one, str) else one
@@ -100,6 +94,8 @@ class _Looks:
                 looks[list].append(self.of(one))
             elif sort in ("record", "error", "map"):
                 looks[dict].append(self.of(one))
+            elif isinstance(of, dict) and (timed := _TIMED.get(of.get("logicalType", ""))):
+                looks[timed[0]].append(timed[1])
             if isinstance(of, dict) and "fields" in of:
                 records[of["name"]] = looks[dict][-1]
         whole = _written_as_doubles(members)
@@ -226,10 +222,20 @@ def _of_floats(column: list[Any]) -> None:
                 _refuse("a number of single precision", one)
 
 
-def _of_times(column: list[Any]) -> None:
+def _of_moments(column: list[Any]) -> None:
     for one in column:
-        if isinstance(one, bool) or not isinstance(one, date | time | Integral):
-            _refuse("a time", one)
+        if _is_no_time(one) or (isinstance(one, datetime) and one.tzinfo is None):
+            _refuse("a time with a zone", one)
+
+
+def _of_zoneless(column: list[Any]) -> None:
+    for one in column:
+        if _is_no_time(one) or (isinstance(one, datetime | time) and one.tzinfo is not None):
+            _refuse("a time without a zone", one)
+
+
+def _is_no_time(value: Any) -> bool:
+    return isinstance(value, bool) or not isinstance(value, date | time | Integral)
 
 
 def _of_dates(column: list[Any]) -> None:
@@ -252,3 +258,11 @@ _PRIMITIVE: dict[str, Look] = {
 }
 #: Looks that see nothing in values of exactly one type.
 _EXACT: dict[Look, type] = {_of_booleans: bool, _of_longs: int, _of_doubles: float}
+#: Types by which numbers stand for dates and times: Python's type, and the look. A moment that is
+#: read has a zone, and the others have none.
+_TIMED: dict[str, tuple[type, Look]] = {
+    "date": (date, _of_dates),
+    **{f"time-{unit}": (time, _of_zoneless) for unit in ("millis", "micros")},
+    **{f"timestamp-{unit}": (datetime, _of_moments) for unit in ("millis", "micros")},
+    **{f"local-timestamp-{unit}": (datetime, _of_zoneless) for unit in ("millis", "micros")},
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -36,7 +36,22 @@ KINDS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "time": (
         {"type": "long", "logicalType": "timestamp-micros"},
         [datetime(2024, 2, 29, tzinfo=UTC)],
-        [True, 1.5, Decimal(1)],
+        [True, 1.5, Decimal(1), datetime(2024, 2, 29)],  # noqa: DTZ001
+    ),
+    "perhaps a time": (
+        ["null", {"type": "long", "logicalType": "timestamp-millis"}],
+        [datetime(2024, 2, 29, tzinfo=UTC)],
+        [datetime(2024, 2, 29)],  # noqa: DTZ001
+    ),
+    "time of day": (
+        {"type": "long", "logicalType": "time-micros"},
+        [time(1, 2, 3)],
+        [True, 1.5, time(1, tzinfo=UTC)],
+    ),
+    "local time": (
+        {"type": "long", "logicalType": "local-timestamp-micros"},
+        [datetime(2024, 2, 29)],  # noqa: DTZ001
+        [True, 1.5, datetime(2024, 2, 29, tzinfo=UTC)],
     ),
     "array": ({"type": "array", "items": "long"}, [[], [1]], [{1}, {1: 2}, b"ab", bytearray(b"a")]),
 }
