@@ -13,6 +13,7 @@ from streamlet.registry.framing import RecordFormat, Subject, framed
 from streamlet.registry.schemas import RegistrySchema, Schemas
 from streamlet.serdes.json_serde import json as bare_json
 from streamlet.serdes.json_types import type_name
+from streamlet.serdes.pydantic_models import is_pydantic, pydantic_schema
 from streamlet.serdes.resolve import serde as serde_of
 from streamlet.serdes.serde import Serde
 
@@ -65,6 +66,8 @@ def _schema(of: Any, given: dict[str, Any] | str | None) -> Any:
         check_is("json(schema=)", given, (dict,), "a JSON Schema, a dict or its text")
     if given is not None or of is Any:
         return given
+    if is_pydantic(of):
+        return {"$schema": _DIALECT, **pydantic_schema(of)}
     found = msgspec.json.schema(of)
     parts = found.pop("$defs", {})
     reference = found.pop("$ref", None)

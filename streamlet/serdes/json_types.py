@@ -204,8 +204,8 @@ def _refusal(part: kinds.Type) -> str | None:
     """The reason why JSON cannot carry a part of a type whole, and the way out; None: it can."""
     if hasattr(class_of(part), "__pydantic_validator__"):
         return (
-            f"{type_name(class_of(part))} is pydantic's, which checks it only where the whole is: "
-            f"make that a model or a dataclass of pydantic, {_WHOLE}"
+            f"{type_name(class_of(part))} is pydantic's, whose checks hold only in JSON of which "
+            f"the whole is a class of pydantic; use {_CLASSES} in its place, {_WHOLE}"
         )
     if isinstance(part, kinds.CustomType | kinds.ExtType):
         of: Any = getattr(part, "cls", "Ext")

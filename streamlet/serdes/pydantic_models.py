@@ -61,6 +61,14 @@ def pydantic_json(of: type[Any]) -> Serde[Any]:
     return attrs.evolve(make(form.canonical), fast_copy=copy, as_value=values)
 
 
+def pydantic_schema(of: type[Any]) -> dict[str, Any]:
+    """The JSON Schema of what such a class writes."""
+    from pydantic import TypeAdapter
+
+    found: dict[str, Any] = TypeAdapter(of).json_schema(by_alias=True, mode="serialization")
+    return found
+
+
 def _refused() -> Any:
     raise TypeError
 

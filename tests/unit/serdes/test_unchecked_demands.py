@@ -55,8 +55,11 @@ class Described:
         (Priced, r"Gt\(gt=0\) in an Annotated is not checked"),
         (Limited, r"Ge\(ge=0\).* in an Annotated is not checked"),
         (Defaulted, "the default of Defaulted.pieces is a Field of pydantic"),
-        (Around, "Checked is pydantic's, which checks it only where the whole is"),
-        (dict[str, Checked], "Checked is pydantic's, which checks it only where the whole is"),
+        (Around, "Checked is pydantic's, whose checks hold only in JSON"),
+        (
+            dict[str, Checked],
+            "Checked is pydantic's, whose checks hold only in JSON",
+        ),
     ],
 )
 def test_demands_that_nothing_would_check_are_refused(of: Any, said: str) -> None:
