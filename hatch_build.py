@@ -1,4 +1,7 @@
-"""Builds the extension when streamlet is installed; where that is not possible, goes on without."""
+"""Builds the extension when streamlet is installed, and names the project's pages in a release.
+
+Where the extension cannot be built, the installation goes on without.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 from packaging.tags import sys_tags
 
 _ROOM = Path(__file__).parent / "streamlet" / "kafka" / "native"
@@ -20,6 +24,24 @@ _NAME = "streamlet.kafka.native._native"
 _HAS_INTERFACE = os.name == "posix" and sys.implementation.name == "cpython"
 #: Builds of Python without the GIL have no limited interface.
 _FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+#: The repository whose pages a release names, as https://HOST/OWNER/streamlet.
+_REPOSITORY = "STREAMLET_REPOSITORY"
+#: What a package index calls a page, and where it is in a repository.
+_PAGES = {
+    "Source": "",
+    "Documentation": "/blob/main/docs/index.md",
+    "Changelog": "/blob/main/CHANGELOG.md",
+    "Issues": "/issues",
+}
+
+
+class ProjectPages(MetadataHookInterface):
+    """The project's pages, which lie where the repository does that a release is built in."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Name them, if the environment names the repository."""
+        if where := os.environ.get(_REPOSITORY, "").rstrip("/"):
+            metadata["urls"] = {name: where + page for name, page in _PAGES.items()}
 
 
 class NativeExtension(BuildHookInterface[Any]):

@@ -21,6 +21,7 @@ from streamlet.broker.port import PortReservation
 from tests.wheels import pack_installed
 
 ROOT = Path(__file__).resolve().parents[2]
+REPOSITORY = "https://repository.example/owner/streamlet"
 PATIENCE_S = 400
 #: Of the processor, from an empty folder to a new project's first results: set-up, broker, counts.
 FIRST_RESULTS_S = 60
@@ -45,7 +46,8 @@ def run(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> 
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sdist, built of this checkout and unpacked."""
     folder = tmp_path_factory.mktemp("sdist")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
+    build = sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder
+    run(*build, cwd=ROOT, env={**os.environ, "STREAMLET_REPOSITORY": f"{REPOSITORY}/"})
     [archive] = folder.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")
@@ -88,6 +90,22 @@ def test_the_wheel_has_the_package_and_no_more(wheel: Path) -> None:
     assert "streamlet/tools/project/app.py.template" in names
     assert any(name.startswith("streamlet/broker/sums/") for name in names)
     assert not [name for name in names if name.endswith((".c", ".h", ".pyc"))]
+
+
+def test_the_wheel_names_the_pages_of_the_repository_that_the_sdist_was_built_in(
+    wheel: Path,
+) -> None:
+    packed = zipfile.ZipFile(wheel)
+    [metadata] = [name for name in packed.namelist() if name.endswith(".dist-info/METADATA")]
+    pages = {
+        line.removeprefix("Project-URL: ")
+        for line in packed.read(metadata).decode().splitlines()
+        if line.startswith("Project-URL: ")
+    }
+    assert {f"Source, {REPOSITORY}", f"Issues, {REPOSITORY}/issues"} <= pages
+    for page in pages:
+        where = page.partition(f"{REPOSITORY}/blob/main/")[2]
+        assert not where or (ROOT / where).is_file(), page
 
 
 @pytest.fixture(scope="module")
