@@ -153,7 +153,7 @@ def fetch_from(config: Mapping[str, Any], function: TokenFunction | None, clock:
 
     def fetch() -> Token:
         try:
-            text, expires_s, *rest = function(argument)
+            text, expires_s, *rest = function.get(argument)
         except Exception as error:  # a function of the user raises what it likes
             raise TokenError(function.problem, final=function.final) from error
         extensions = rest[1] if len(rest) > 1 else None

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, libversion
 
+from streamlet.clock import SystemClock
 from streamlet.config.security import OAUTH_FUNCTION
 from streamlet.errors import (
     NO_TOKEN,
@@ -114,6 +115,9 @@ def opened(make: Callable[[dict[str, Any]], T], kind: str, config: dict[str, Any
         cause = error.args[0]
         if function is not None and function.problem:
             raise AuthenticationError(f"{NO_TOKEN}: {function.problem}") from error
+        if function is not None and function.expires_s * 1000 < SystemClock().wall_ms():
+            expired = "the one that the function returned has expired"
+            raise AuthenticationError(f"{NO_TOKEN}: {expired}") from error
         if cause.code() != KafkaError._INVALID_ARG:
             raise broker_error(error) from error
         raise ConfigError([_refused(kind, cause.str())]) from error

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from typing import Any
 
 import attrs
@@ -11,6 +14,8 @@ from streamlet.config.security import MSK_IAM, OAUTH_FUNCTION
 from streamlet.errors import error_text
 from streamlet.kafka.aws_tokens import msk_tokens
 
+#: How long one call is waited for, s: a client that is made waits no longer for its first token.
+_WAIT_S = 10.0
 #: No time of a token's is later, s since the epoch: it would be ms, or no number.
 _LATEST_S = 253_402_300_800
 
@@ -24,13 +29,17 @@ class TokenFunction:
             seconds since the epoch; behind them a principal and a mapping of extensions, if any.
         problem: of the last call, empty for none.
         final: True if calling it again is of no use.
+        expires_s: when the last token expires, s since the epoch.
     """
 
     function: Callable[[str], Any]
     problem: str = ""
     final: bool = False
+    expires_s: float = math.inf
+    #: A call that has not returned yet, or not while its caller waited.
+    _called: Future[Any] | None = attrs.field(default=None, init=False)
 
-    def __call__(self, config: str) -> tuple[Any, ...]:
+    def get(self, config: str) -> tuple[Any, ...]:
         """Call it, and check what it returns."""
         try:
             given = self.function(config)
@@ -46,8 +55,33 @@ class TokenFunction:
                 f"it returned {_kinds(given)}"
             )
             raise TypeError(self.problem)
-        self.problem = ""
+        self.problem, self.expires_s = "", found[1]
         return found
+
+    def __call__(self, config: str) -> tuple[Any, ...]:
+        """Call it on another thread, and wait for some seconds: a client would hang with it.
+
+        A call that has not returned is waited for by the next one.
+        """
+        if self._called is None:
+            self._called = Future()
+            run = threading.Thread(target=_call, args=(self.get, config, self._called), daemon=True)
+            run.start()
+        done = self._called
+        wait([done], _WAIT_S)
+        if not done.done():
+            self.problem = f"the function that gets tokens has not returned for {_WAIT_S:.0f} s"
+            raise TimeoutError(self.problem)
+        self._called = None
+        found: tuple[Any, ...] = done.result()
+        return found
+
+
+def _call(function: Callable[[str], Any], config: str, called: Future[Any]) -> None:
+    try:
+        called.set_result(function(config))
+    except BaseException as error:  # the caller raises it
+        called.set_exception(error)
 
 
 def _expected(given: object) -> tuple[Any, ...] | None:

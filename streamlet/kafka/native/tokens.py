@@ -97,7 +97,7 @@ class _Keeper:
 
     def _renew(self, seen: weakref.ref[Any]) -> float:
         """Get a token and give it to the client; seconds until the next."""
-        text, expires_s, *rest = self.function(self.argument)
+        text, expires_s, *rest = self.function.get(self.argument)
         principal = rest[0] if rest else ""
         extensions = rest[1] if len(rest) > 1 else {}
         expires_ms = int(expires_s * 1000)

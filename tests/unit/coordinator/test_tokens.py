@@ -261,6 +261,31 @@ def test_a_function_that_raises_is_asked_again() -> None:
     assert not refused.value.final
 
 
+def test_a_function_that_does_not_return_is_named_and_its_late_token_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client that was made hung with it, and a command for ever."""
+    monkeypatch.setattr("streamlet.kafka.token_functions._WAIT_S", 0.01)
+    calls, answers = threading.Semaphore(0), threading.Event()
+
+    def slow(_: str) -> tuple[str, float]:
+        calls.release()
+        answers.wait(WAIT_S)
+        return "token", 12
+
+    function = TokenFunction(slow)
+    for _ in range(2):
+        with pytest.raises(TimeoutError, match="has not returned for"):
+            function("")
+        assert "has not returned for" in function.problem
+    answers.set()
+    monkeypatch.setattr("streamlet.kafka.token_functions._WAIT_S", WAIT_S)
+    assert function("") == ("token", 12)
+    assert (function.problem, function.expires_s) == ("", 12)
+    assert calls.acquire(blocking=False)
+    assert not calls.acquire(blocking=False)  # it was not called beside the call that hung
+
+
 def test_tokens_are_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     fetch: Callable[[], Token] = lambda: Token("s3cret", CLOCK.wall_ms() + 600_000)  # noqa: E731
