@@ -133,7 +133,7 @@ class App(OneApp, Sources, Describing, Queries, Running):
             self.processor_wrapper = None if given is None else as_wrapper(given)
         except ValueError as error:
             raise ConfigError([f"processor_wrapper: {error}"]) from error
-        self.policy = ErrorPolicy.of(
+        self._answers = ErrorPolicy.of(
             on_error,
             deserialization=deserialization_handler,
             processing=processing_handler,
@@ -151,6 +151,7 @@ class App(OneApp, Sources, Describing, Queries, Running):
         self._config = {**(config or {}), **{key: it for key, it in own.items() if it is not None}}
         #: The settings as the program gives them; ``load_settings`` lays others over them.
         self.settings = Settings.load(self._config)
+        self.policy = self._policy_by(self.settings)
         #: Called with what workers do, each in its own process.
         self.listeners = Listeners()
         self._builder = Builder(name, Kind.default(key, "key"), Kind.default(value, "value"))
@@ -173,6 +174,10 @@ class App(OneApp, Sources, Describing, Queries, Running):
             ConfigError: everything that is wrong with any of them, at once.
         """
         return Settings.load(self._config, file=file, environ=environ, overrides=overrides)
+
+    def _policy_by(self, settings: Settings) -> ErrorPolicy:
+        """The program's answers to records that fail, with those of settings."""
+        return self._answers.with_letters(settings.errors_dead_letter_queue_topic_name)
 
     def _hosted(self, settings: Settings) -> HostedApp:
         return hosted(self, settings)
@@ -385,7 +390,7 @@ def hosted(app: App, settings: Settings) -> HostedApp:
     """The parts of an application, over these settings, that a host makes workers of."""
     from streamlet.hosting.hosted import HostedApp
 
-    parts = app.policy, app.assignor, app.listeners, app._served, app.tracer_provider
+    parts = app._policy_by(settings), app.assignor, app.listeners, app._served, app.tracer_provider
     return HostedApp(app.topology(settings), settings, *parts)
 
 

@@ -98,7 +98,6 @@ ELSEWHERE: Mapping[str, str] = {
     "dsl.store.suppliers.class": _STORES,
     "enable.transactional.statestores": "it is not needed: a store holds what was committed, after "
     "any crash",
-    "errors.dead.letter.queue.topic.name": 'give on_error=("dead_letter", "TOPIC") to App',
     "group.protocol": "streamlet plans itself, by the classic protocol that every broker speaks",
     "internal.task.assignor.class": "give assignor= to App",
     "key.serde": _SERDE,
@@ -126,8 +125,6 @@ ELSEWHERE: Mapping[str, str] = {
     "rocksdb.config.setter": "give store=Materialized(rocksdb={…}) for the stores that need it",
     "schema.registry.url": "set SCHEMA_REGISTRY_URL, or give registry= to the serdes of "
     "streamlet.registry",
-    "state.cleanup.dir.max.age.ms": "it is not needed: state that is too old for its changelog "
-    "is restored from the start; state.cleanup.delay.ms is for copies that are not used",
     "statestore.cache.max.bytes": "did you mean cache.max.bytes?",
     "statestore.uncommitted.max.bytes": "did you mean memory.max.bytes? It bounds all that an "
     "instance keeps in memory",

@@ -31,6 +31,7 @@ from streamlet.config.values import (
     reference,
     servers,
     static_id,
+    topic,
     whole,
     words,
 )
@@ -229,6 +230,12 @@ class Settings(MemorySettings, HttpSettings):
         None,
         "A [hook around nodes](reference/processors.md#hooks-around-nodes), or its class.",
     )
+    errors_dead_letter_queue_topic_name: str | None = _processing(
+        optional(topic()),
+        None,
+        "Where records go that fail, in place of the end of the worker, as by "
+        '`on_error=("dead_letter", TOPIC)`; not where the program gives another answer.',
+    )
     topology_optimization: tuple[str, ...] = _processing(
         optimizations(),
         (),
@@ -245,6 +252,12 @@ class Settings(MemorySettings, HttpSettings):
         duration(),
         600_000,
         "How long an unused copy stays on disk; longer while others have too few.",
+    )
+    state_cleanup_dir_max_age_ms: int = _state(
+        duration(1, off=-1),
+        -1,
+        "How long state on disk may lie unused before an instance that starts deletes it, and "
+        "restores it from changelogs; -1: for ever. Stores without a changelog stay.",
     )
     state_mismatch_policy: Literal["fail", "continue", "reset"] = _state(
         choice("fail", "continue", "reset"),

@@ -32,6 +32,7 @@ _SERVER = re.compile(
     r"(?:(?:sasl_)?(?:plaintext|ssl)://)?(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?",
     re.IGNORECASE,
 )
+_TOPIC = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 _REFERENCE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _TOKEN = re.compile(r"[!-~]{16,1024}")
 _TRUE = frozenset({"true", "yes", "on", "1"})
@@ -243,6 +244,12 @@ def static_id() -> ValueKind[str]:
     """Check a ``group.instance.id`` as Kafka allows it, with room for a member's number."""
     allowed = "letters, digits, dots, dashes, underscores"
     return _matching(allowed, f"1 to 240 {allowed}", _STATIC_ID)
+
+
+def topic() -> ValueKind[str]:
+    """Check the name of a topic as Kafka allows it."""
+    allowed = "letters, digits, dots, dashes, underscores"
+    return _matching("the name of a topic", f"1 to 249 {allowed}", _TOPIC)
 
 
 def port() -> ValueKind[int]:

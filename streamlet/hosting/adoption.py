@@ -1,4 +1,4 @@
-"""Task folders on an instance that starts: state from before a reset, or of an earlier topology.
+"""Task folders on an instance that starts: too old, from before a reset, or of another topology.
 
 A reset makes all state worthless that an instance then finds on its disk.
 
@@ -172,6 +172,44 @@ def _fingerprint(topology: Topology) -> str:
     layouts = {part.id: layout_of(part.stores) for part in topology.subtopologies if part.stores}
     text = json.dumps(layouts, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def discard_old(
+    directory: StateDirectory, topology: Topology, max_age_ms: int, now_ms: int
+) -> None:
+    """Discard state that no process has used for so long; it is restored from changelogs.
+
+    State stays of which a store has no changelog in this topology. As
+    ``state.cleanup.dir.max.age.ms`` of Kafka Streams (KIP-1259).
+
+    Args:
+        directory: the application's folder on this host.
+        topology: what is about to run.
+        max_age_ms: below 0: state of any age stays.
+        now_ms: wall-clock time.
+
+    Raises:
+        StateError: state cannot be deleted.
+    """
+    if max_age_ms < 0:
+        return
+    restored = {
+        spec.name
+        for part in topology.subtopologies
+        for spec in part.stores
+        if part.changelog_topic(spec.name) is not None
+    }
+    for folder in directory.tasks():
+        since_ms = folder.dormant_since_ms
+        if since_ms is None or now_ms - since_ms <= max_age_ms:
+            continue
+        days = (now_ms - since_ms) / 86_400_000
+        if not _read(folder).layout.keys() <= restored:
+            log.warning(
+                "state of %.1f days in %s stays: not all has a changelog", days, folder.path
+            )
+        elif directory.clean(folder):
+            log.warning("state in %s is deleted: it was unused for %.1f days", folder.path, days)
 
 
 def discard_before_reset(directory: StateDirectory, lock: FolderLock, reset: ResetEpoch) -> None:

@@ -277,7 +277,7 @@ class Host:
 
         def prepare() -> None:
             clear_left_over(app.topology, app.settings, process_id, lock, self.members or 1)
-            prepare_instance(app.topology, app.settings, process_id, lock)
+            prepare_instance(app.topology, app.settings, process_id, lock, self.clock)
 
         return check_topics(app.topology, app.settings, prepare)
 

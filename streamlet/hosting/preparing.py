@@ -8,6 +8,7 @@ from functools import partial
 from streamlet.admin.dead_members import DeadMembers
 from streamlet.admin.members import SETTLE_MS, removal_hint, remove_left_over
 from streamlet.admin.window import ApplicationInfo
+from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.config.relations import missing_tags
 from streamlet.control.changelog_types import check_types
@@ -22,7 +23,7 @@ from streamlet.errors import (
     StateError,
     StreamletError,
 )
-from streamlet.hosting.adoption import adopt_folders, discard_before_reset
+from streamlet.hosting.adoption import adopt_folders, discard_before_reset, discard_old
 from streamlet.hosting.clients import admin_for, open_control, open_window
 from streamlet.logs import get_logger
 from streamlet.rebalance.numbering import difference, refusal
@@ -129,19 +130,20 @@ def clear_left_over(
 
 
 def prepare_instance(
-    topology: Topology, settings: Settings, instance: str, lock: FolderLock
+    topology: Topology, settings: Settings, instance: str, lock: FolderLock, clock: Clock
 ) -> None:
     """Do what must be done before any worker of the instance starts, or refuse it.
 
     Compares its topology with the group's and with its changelogs, makes the control topic, removes
-    the instance's mark (to start it is to want it), notes the last shutdown, discards state from
-    before a reset, and renames folders of an earlier topology.
+    the instance's mark (to start it is to want it), notes the last shutdown, discards state that is
+    too old or from before a reset, and renames folders of an earlier topology.
 
     Args:
         topology: what is run.
         settings: the application's.
         instance: the instance's process id.
         lock: of its folder, where it is noted which reset and which stores the state stems from.
+        clock: the time, to tell which state is too old.
 
     Raises:
         BrokerError: the broker does not answer.
@@ -161,6 +163,8 @@ def prepare_instance(
         check_types(types, view, control.ids_of(one.changelog for one in types))
         if view.shutdown is not None:
             lock.set(shutdown=view.shutdown.text)  # it was meant for those that ran then
+        max_age_ms = settings.state_cleanup_dir_max_age_ms
+        discard_old(directory, topology, max_age_ms, clock.wall_ms())
         adopt_folders(directory, lock, topology)
         if instance in view.marks:
             control.remove((Mark, instance))

@@ -30,18 +30,14 @@ from streamlet.user_code import Place, printable, raised_at, shown, text_of
 
 #: The stages of a record at which it may fail.
 Stage: TypeAlias = Literal["deserialization", "processing", "production"]
-
+#: The answers to a failure.
 Action = Literal["fail", "skip", "dead_letter"]
-
 #: The words that decide about a record for good.
 FinalWords: TypeAlias = Literal["fail", "skip"] | tuple[str, str]
-
 #: The answer to an error that ends a worker, in Kafka Streams' words.
 UncaughtAnswer: TypeAlias = Literal["replace_thread", "shutdown_client", "shutdown_application"]
-
 #: A user's function that is asked about each such error.
 UncaughtHandler: TypeAlias = Callable[[BaseException], UncaughtAnswer]
-#: One of them.
 UncaughtRule: TypeAlias = UncaughtAnswer | UncaughtHandler
 
 #: What the names of the headers begin with that give the reason of a dead letter.
@@ -262,7 +258,7 @@ class ErrorPolicy:
                 f"on_error: expected {_EXPECTED}, not {shown(on_error)}; functions are for "
                 "deserialization_handler, processing_handler and production_handler"
             )
-        rules: dict[str, Any] = dict.fromkeys(("deserialization", "processing", "production"))
+        rules: dict[str, Any] = dict.fromkeys(get_args(Stage))
         for stage, given in handlers.items():
             rules[stage] = given if callable(given) else answer_of(given)
             if given is not None and rules[stage] is None:
@@ -285,6 +281,12 @@ class ErrorPolicy:
             raise ConfigError(problems)
         assert default is not None
         return cls(**{stage: rule or default for stage, rule in rules.items()}, uncaught=uncaught)
+
+    def with_letters(self, topic: str | None) -> ErrorPolicy:
+        """The policy with dead letters where it would fail (KIP-1034); None: as it is."""
+        letters = FAIL if topic is None else FinalAnswer("dead_letter", topic)
+        read, processed, sent = (letters if rule == FAIL else rule for rule in self.rules)
+        return ErrorPolicy(read, processed, sent, self.uncaught)
 
     @property
     def rules(self) -> tuple[Rule, ...]:

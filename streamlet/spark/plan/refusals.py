@@ -118,6 +118,12 @@ REFUSALS: Mapping[str, Refusal] = {
         "give it to App(config=…)",
         "`--set topology.optimization=`",
     ),
+    "letters": Refusal(
+        "settings of errors.dead.letter.queue.topic.name that are not the program's",
+        "each of whose processes decides about records that fail by the program alone",
+        "give it to App(config=…)",
+        "`--set errors.dead.letter.queue.topic.name=`",
+    ),
     "guarantee": Refusal(
         "transactions",
         "whose sinks for Kafka write at least once",
@@ -239,6 +245,9 @@ def check_settings(settings: Settings, program: Settings) -> None:
     found = []
     if settings.topology_optimization != program.topology_optimization:
         found.append(REFUSALS["optimization"].message())
+    letters = settings.errors_dead_letter_queue_topic_name
+    if letters != program.errors_dead_letter_queue_topic_name:
+        found.append(REFUSALS["letters"].message())
     if OAUTH_FUNCTION in settings.security:
         found.append(REFUSALS["tokens"].message(["App(oauth=)"]))
     if settings.processor_wrapper is not None:

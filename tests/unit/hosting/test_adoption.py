@@ -10,7 +10,7 @@ import pytest
 from streamlet import App
 from streamlet.dsl.graph.materialized import Materialized
 from streamlet.errors import StateLockedError, StateMismatchError
-from streamlet.hosting.adoption import adopt_folders
+from streamlet.hosting.adoption import adopt_folders, discard_old
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.meta import TaskMeta
 from streamlet.state.task_state import TaskState
@@ -271,3 +271,23 @@ def test_a_store_of_another_topology_is_refused_beside_one_that_nothing_reads(ho
         with pytest.raises(StateMismatchError, match="store counts is not in the topology") as said:
             start(new)
         assert ROWS not in str(said.value)
+
+
+def test_state_that_was_unused_for_too_long_is_deleted_if_changelogs_have_it(host: Host) -> None:
+    made = topology("a", "b!")
+    for task in (TaskId(0, 0), TaskId(0, 1), TaskId(1, 0)):
+        host.write(made, task)
+    used_ms = {one.task: one.used_ms for one in host.directory.tasks()}
+    longest_ms, last_ms = 1_000, max(used_ms.values())
+
+    def left(at_ms: int, max_age_ms: int = longest_ms) -> set[str]:
+        discard_old(host.directory, made, max_age_ms, at_ms)
+        return {str(one.task) for one in host.directory.tasks()}
+
+    assert left(last_ms + 10**9, -1) == {"0_0", "0_1", "1_0"}, "it is off"
+    assert left(min(used_ms.values()) + longest_ms) == {"0_0", "0_1", "1_0"}
+    with host.directory.lock_task(TaskId(0, 1)):
+        assert left(last_ms + longest_ms + 1) == {"0_1", "1_0"}, "a process has one"
+    again_ms = max(one.used_ms for one in host.directory.tasks())
+    assert left(again_ms + longest_ms + 1) == {"1_0"}, "of the other no changelog has a copy"
+    assert left(again_ms + longest_ms + 1, longest_ms * 2) == {"1_0"}

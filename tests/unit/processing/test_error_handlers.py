@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
+from streamlet.app import hosted
 from streamlet.errors import ConfigError, HandlerError, ProcessingError
 from streamlet.processing.policy import ErrorPolicy, Retry
 from streamlet.testing import TopologyTestDriver
@@ -251,3 +252,32 @@ def test_a_topic_that_kafka_would_not_take_is_no_answer(topic: str) -> None:
     app = shop(processing_handler=lambda context, record, error: ("dead_letter", topic))
     with TopologyTestDriver(app) as driver, pytest.raises(HandlerError, match="in-0 offset 0"):
         driver.pipe_input("in", "bad", -1)
+
+
+def test_the_setting_of_a_topic_takes_the_place_of_the_end_and_of_no_other_answer() -> None:
+    """As in Kafka Streams, where handlers of the program do not heed it."""
+    config = {"errors.dead.letter.queue.topic.name": "dead"}
+
+    def failing(app: sl.App) -> sl.App:
+        app.stream("in", key=str, value=int).map_values(lambda one: 1 // one, value=int).to("out")
+        return app
+
+    with TopologyTestDriver(failing(sl.App("a", config=config))) as driver:
+        driver.pipe_inputs("in", [("a", 0), ("b", 1)])
+        driver.pipe_bytes("in", b"c", b"?")
+        assert [one.key for one in driver.read_output("dead", key=str, value=bytes)] == ["a", "c"]
+        assert [one.key for one in driver.read_output("out")] == ["b"]
+
+    own = failing(sl.App("b", config=config, processing_handler="skip"))
+    assert (own.policy.processing.action, own.policy.topics) == ("skip", {"dead"})  # type: ignore[union-attr]
+    with TopologyTestDriver(own) as driver:
+        driver.pipe_inputs("in", [("a", 0)])
+        assert "dead" not in driver.produced_topic_names()
+
+    outside = hosted(
+        own, own.load_settings(overrides=["errors.dead.letter.queue.topic.name=other"])
+    )
+    assert outside.policy.topics == {"other"}
+    for wrong in ("", "a b", "..", "x" * 250):
+        with pytest.raises(ConfigError, match=r"errors\.dead\.letter\.queue\.topic\.name"):
+            sl.App("c", config={"errors.dead.letter.queue.topic.name": wrong})

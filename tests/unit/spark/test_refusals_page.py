@@ -115,6 +115,7 @@ PROGRAMS: dict[str, Callable[[Program], Any]] = {
     "contexts": lambda one: one.stream.peek(sl.with_context(lambda k, v, c: None)).to("out"),
     "headed": lambda one: one.stream.group_by_key().count(store=sl.Materialized("n", headers=True)),
     "uncaught": uncaught,
+    "letters": with_settings(errors_dead_letter_queue_topic_name="dead"),
     "optimization": with_settings(topology_optimization="all"),
     "guarantee": with_settings(processing_guarantee="exactly_once"),
     "reset": with_settings(auto_offset_reset="none"),
