@@ -288,6 +288,12 @@ class Part:
         every = (*self.sources, *self.processors, *self.sinks, *self.stores)
         return frozenset(name for one in every for name in (one.name, *one.topics))
 
+    @property
+    def belongings(self) -> frozenset[str]:
+        """The topics that it reads, and the names of its stores."""
+        topics = (topic for source in self.sources for topic in source.topics)
+        return frozenset((*topics, *(store.name for store in self.stores)))
+
 
 @attrs.frozen
 class TopologyParts:

@@ -13,7 +13,7 @@ from streamlet.config import Settings
 from streamlet.config.relations import missing_tags
 from streamlet.control.changelog_types import check_types
 from streamlet.control.topic import prepare_control
-from streamlet.control.values import Mark
+from streamlet.control.values import Description, Mark
 from streamlet.coordinator.member_config import static_members
 from streamlet.errors import (
     BrokerError,
@@ -30,6 +30,7 @@ from streamlet.rebalance.numbering import difference, refusal
 from streamlet.runtime.catalog import Catalog
 from streamlet.state.directory import FolderLock, StateDirectory, number_in
 from streamlet.topology.graph import Topology
+from streamlet.user_code import listed
 
 log = get_logger(__name__)
 
@@ -159,6 +160,13 @@ def prepare_instance(
     with open_control(application, settings) as control:
         view = control.read()
         discard_before_reset(directory, lock, view.reset)
+        if other := of_another(topology, view.description):
+            log.warning(
+                "%s ran another program before, with %s: this one has no topic and no store in "
+                "common with it. What the other one left stays; give each application a name of "
+                "its own",
+                *(application, listed(other)),
+            )
         types = topology.changelog_types
         check_types(types, view, control.ids_of(one.changelog for one in types))
         if view.shutdown is not None:
@@ -169,6 +177,22 @@ def prepare_instance(
         if instance in view.marks:
             control.remove((Mark, instance))
             control.flush()
+
+
+def of_another(topology: Topology, noted: Description | None) -> list[str]:
+    """The topics and stores of the program that ran before, if it was another application's.
+
+    Args:
+        topology: what is run.
+        noted: what the leader that ran last noted of its own; None: nothing.
+
+    Returns:
+        Names; none where the two programs have one in common, or one of them has none.
+    """
+    theirs = set[str]().union(*(part.belongings for part in (noted.parts if noted else ())))
+    stores = (store.name for part in topology.subtopologies for store in part.stores)
+    ours = {*topology.source_topics, *stores}
+    return sorted(theirs) if ours and ours.isdisjoint(theirs) else []
 
 
 def _check_group(

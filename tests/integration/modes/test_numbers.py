@@ -84,6 +84,12 @@ def test_another_application_under_the_same_id_is_refused_by_name(
         assert "the instances that run (a)" in new.log()
         assert "worker 0 started" not in new.log()
         assert_exact_in_the_end(cluster, [a], load)
+    if shape == "stranger":  # it may take the place of those that are stopped, not unnoticed
+        assert a.stop() == 0, a.log()
+        new.start()
+        wait_for(lambda: "worker 0 started" in new.log(), new.log)
+        said = new.log().partition(f"{cluster.name} ran another program before, with ")[2]
+        assert "counts" in said.partition("this one has no topic and no store in common")[0]
 
 
 def test_state_is_found_under_its_new_number_and_under_its_old_one_again(
