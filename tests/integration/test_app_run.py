@@ -106,7 +106,7 @@ def test_a_worker_that_fails_is_replaced_where_its_handler_says_so(
             raise ConnectionError(failures.pop())
 
     app, _ = word_count(bootstrap_servers, tmp_path, fail)
-    app.policy = ErrorPolicy.of("fail", "replace_thread")
+    app._answers = ErrorPolicy.of("fail", "replace_thread")
     counts: dict[str, int] = {}
     patience = itertools.accumulate(itertools.repeat(20))  # a slow machine takes longer to begin
     while counts != {"a": 1, "b": 3, "c": 1}:
