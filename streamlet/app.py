@@ -151,7 +151,6 @@ class App(OneApp, Sources, Describing, Queries, Running):
         self._config = {**(config or {}), **{key: it for key, it in own.items() if it is not None}}
         #: The settings as the program gives them; ``load_settings`` lays others over them.
         self.settings = Settings.load(self._config)
-        self.policy = self._policy_by(self.settings)
         #: Called with what workers do, each in its own process.
         self.listeners = Listeners()
         self._builder = Builder(name, Kind.default(key, "key"), Kind.default(value, "value"))
@@ -175,9 +174,10 @@ class App(OneApp, Sources, Describing, Queries, Running):
         """
         return Settings.load(self._config, file=file, environ=environ, overrides=overrides)
 
-    def _policy_by(self, settings: Settings) -> ErrorPolicy:
-        """The program's answers to records that fail, with those of settings."""
-        return self._answers.with_letters(settings.errors_dead_letter_queue_topic_name)
+    @property
+    def policy(self) -> ErrorPolicy:
+        """The rules for records that fail, by the program and its own settings."""
+        return self._answers.with_letters(self.settings.errors_dead_letter_queue_topic_name)
 
     def _hosted(self, settings: Settings) -> HostedApp:
         return hosted(self, settings)
@@ -390,7 +390,8 @@ def hosted(app: App, settings: Settings) -> HostedApp:
     """The parts of an application, over these settings, that a host makes workers of."""
     from streamlet.hosting.hosted import HostedApp
 
-    parts = app._policy_by(settings), app.assignor, app.listeners, app._served, app.tracer_provider
+    policy = app._answers.with_letters(settings.errors_dead_letter_queue_topic_name)
+    parts = policy, app.assignor, app.listeners, app._served, app.tracer_provider
     return HostedApp(app.topology(settings), settings, *parts)
 
 

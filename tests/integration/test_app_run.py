@@ -22,7 +22,7 @@ from streamlet.dsl.stream import KStream
 from streamlet.errors import EntryTooLargeError, ListenerError, MissingTopicError, ProcessingError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
-from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.policy import UncaughtRule
 from streamlet.types import TopicPartition
 from tests.integration.commits import assert_all_committed
 
@@ -35,6 +35,7 @@ def word_count(
     on_word: Callable[[str, str], object] = lambda k, word: None,
     on_count: Callable[[str, int], object] = lambda word, count: None,
     through: Callable[[KStream[str, str]], KStream[str, str]] = lambda words: words,
+    uncaught: UncaughtRule | None = None,
     **config: object,
 ) -> tuple[App, str]:
     """An application over topics of its own, with three lines to read."""
@@ -48,7 +49,7 @@ def word_count(
         producer.produce(lines, line.encode())
     assert producer.flush(300) == 0
     config["state.dir"] = str(folder)
-    app = App(f"words-{mark}", bootstrap_servers=servers, config=config)
+    app = App(f"words-{mark}", bootstrap_servers=servers, config=config, uncaught_handler=uncaught)
     words = through(app.stream(lines, key=str, value=str).flat_map_values(str.split))
     words.foreach(on_word)
     results = words.group_by(lambda k, word: word).count(store="counts").to_stream()
@@ -105,8 +106,7 @@ def test_a_worker_that_fails_is_replaced_where_its_handler_says_so(
         if word == "c" and failures:
             raise ConnectionError(failures.pop())
 
-    app, _ = word_count(bootstrap_servers, tmp_path, fail)
-    app._answers = ErrorPolicy.of("fail", "replace_thread")
+    app, _ = word_count(bootstrap_servers, tmp_path, fail, uncaught="replace_thread")
     counts: dict[str, int] = {}
     patience = itertools.accumulate(itertools.repeat(20))  # a slow machine takes longer to begin
     while counts != {"a": 1, "b": 3, "c": 1}:

@@ -22,8 +22,12 @@ class Application(Protocol):
     """The part of ``streamlet.App`` that Spark uses."""
 
     name: str
-    policy: ErrorPolicy
     settings: Settings
+
+    @property
+    def policy(self) -> ErrorPolicy:
+        """The rules for records that fail."""
+        ...
 
     @property
     def processor_wrapper(self) -> object:
