@@ -32,6 +32,10 @@ PORT_MAX = 65_535
 #: Name or address of a host.
 HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 
+#: What Kafka takes for the name of a topic, but for "." and "..".
+_TOPIC = re.compile(r"[A-Za-z0-9._-]+")
+TOPIC_CHARACTERS = 249
+
 #: The most worker processes of an instance, and characters of its name.
 WORKERS_MAX, NAME_MAX = 256, 249
 
@@ -52,6 +56,16 @@ MORE_PROBLEMS = "and more, which are not looked for: mend these first"
 def shortened(name: str) -> str:
     """A name of a file's for messages: its beginning, where it is longer than any that is meant."""
     return name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}…"
+
+
+def has_topic_characters(name: str) -> bool:
+    """True for a name that Kafka takes for a topic, if it is short enough."""
+    return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
+def is_topic_name(name: str) -> bool:
+    """True for a name that Kafka takes for a topic."""
+    return len(name) <= TOPIC_CHARACTERS and has_topic_characters(name)
 
 
 def whole(value: object, least: int = 0, most: int = INT64_MAX) -> int:

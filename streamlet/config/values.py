@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from streamlet.bounded import HOST, INT64_MAX, PORT_MAX
+from streamlet.bounded import HOST, INT64_MAX, PORT_MAX, TOPIC_CHARACTERS, is_topic_name
 from streamlet.user_code import plain_hint
 
 T = TypeVar("T", covariant=True)
@@ -32,7 +32,6 @@ _SERVER = re.compile(
     r"(?:(?:sasl_)?(?:plaintext|ssl)://)?(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?",
     re.IGNORECASE,
 )
-_TOPIC = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 _REFERENCE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _TOKEN = re.compile(r"[!-~]{16,1024}")
 _TRUE = frozenset({"true", "yes", "on", "1"})
@@ -248,8 +247,14 @@ def static_id() -> ValueKind[str]:
 
 def topic() -> ValueKind[str]:
     """Check the name of a topic as Kafka allows it."""
-    allowed = "letters, digits, dots, dashes, underscores"
-    return _matching("the name of a topic", f"1 to 249 {allowed}", _TOPIC)
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not is_topic_name(value.strip()):
+            allowed = "letters, digits, dots, dashes, underscores"
+            raise ValueError(f"expected 1 to {TOPIC_CHARACTERS} {allowed}")
+        return value.strip()
+
+    return ValueKind("the name of a topic", parse)
 
 
 def port() -> ValueKind[int]:

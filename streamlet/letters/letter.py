@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from streamlet.bounded import INT32_MAX, INT64_MAX, whole
+from streamlet.bounded import INT32_MAX, INT64_MAX, is_topic_name, whole
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.processing.policy import REASONS
-from streamlet.topology.names import is_topic_name
 from streamlet.types import TopicPartition
 
 #: The header of a record that was given back: topic, partition and offset of its letter.

@@ -11,6 +11,7 @@ import attrs
 
 from streamlet.absent import explains_misuse
 from streamlet.arguments import call_problem, types_checked_inside
+from streamlet.bounded import is_topic_name
 from streamlet.config.values import duration
 from streamlet.errors import (
     ConfigError,
@@ -24,7 +25,6 @@ from streamlet.errors import (
 from streamlet.kafka.ports import Headers
 from streamlet.lazy_results import never_runs, refuse_promise
 from streamlet.retries import Retries
-from streamlet.topology.names import is_topic_name
 from streamlet.types import TaskId
 from streamlet.user_code import Place, printable, raised_at, shown, text_of
 

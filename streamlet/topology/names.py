@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from streamlet.bounded import TOPIC_CHARACTERS, has_topic_characters
 from streamlet.errors import TopologyError, WrongTypeError
 from streamlet.user_code import shown
 
@@ -17,10 +18,6 @@ _TOPIC_SUFFIX = "-topic"
 _NUMBERED_SUBSCRIPTION = re.compile(
     r"KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d{10}-topic$"
 )
-
-#: What Kafka takes for the name of a topic.
-_TOPIC = re.compile(r"[A-Za-z0-9._-]+")
-_TOPIC_CHARACTERS = 249
 
 #: What an application's id may be: internal topics begin with it.
 _APPLICATION = re.compile(r"[A-Za-z0-9._-]{1,150}")
@@ -68,30 +65,21 @@ def check_topic_name(topic: str, what: str, *, read: bool = False) -> None:
     """
     if not isinstance(topic, str):
         raise WrongTypeError(f"{what}: expected a name, a text, got {shown(topic)}")
-    if not _has_topic_characters(topic):
+    if not has_topic_characters(topic):
         raise TopologyError(
             f"{what}: expected ASCII letters, digits, dots, dashes, underscores in a topic's name, "
             f"not {shown(topic)}{_PATTERN if read else ''}"
         )
-    if len(topic) > _TOPIC_CHARACTERS:
+    if len(topic) > TOPIC_CHARACTERS:
         raise TopologyError(
             f"{what}: topic {shown(topic)} would have {len(topic)} characters, "
-            f"Kafka takes {_TOPIC_CHARACTERS}"
+            f"Kafka takes {TOPIC_CHARACTERS}"
         )
 
 
 def is_application_id(name: str) -> bool:
     """True for the id that an application may have."""
     return _APPLICATION.fullmatch(name) is not None and name not in (".", "..")
-
-
-def is_topic_name(topic: str) -> bool:
-    """True for a name that Kafka takes for a topic."""
-    return len(topic) <= _TOPIC_CHARACTERS and _has_topic_characters(topic)
-
-
-def _has_topic_characters(topic: str) -> bool:
-    return _TOPIC.fullmatch(topic) is not None and topic not in (".", "..")
 
 
 def changelog_name(application: str, store: str) -> str:
