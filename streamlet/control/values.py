@@ -289,7 +289,7 @@ class Part:
         return frozenset(name for one in every for name in (one.name, *one.topics))
 
     @property
-    def belongings(self) -> frozenset[str]:
+    def topics_and_stores(self) -> frozenset[str]:
         """The topics that it reads, and the names of its stores."""
         topics = (topic for source in self.sources for topic in source.topics)
         return frozenset((*topics, *(store.name for store in self.stores)))

@@ -18,6 +18,7 @@ from streamlet.control.values import (
     Mark,
     MemberKey,
     MemberProgress,
+    Part,
     PauseMark,
     ResetEpoch,
     Shutdown,
@@ -69,6 +70,11 @@ class ControlView:
     dropped: int = 0
     #: Bytes of the record of each entry, by field.
     sizes: dict[str, dict[Any, int]] = attrs.field(factory=dict, repr=False, eq=False)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The subtopologies of the program whose leader noted them last; none without."""
+        return () if self.description is None else self.description.parts
 
     def apply(self, key: bytes | None, value: bytes | None) -> Self:
         """The view after one more record; itself after one that cannot be read."""

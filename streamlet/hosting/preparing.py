@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from streamlet.admin.dead_members import DeadMembers
@@ -13,7 +13,7 @@ from streamlet.config import Settings
 from streamlet.config.relations import missing_tags
 from streamlet.control.changelog_types import check_types
 from streamlet.control.topic import prepare_control
-from streamlet.control.values import Description, Mark
+from streamlet.control.values import Mark, Part
 from streamlet.coordinator.member_config import static_members
 from streamlet.errors import (
     BrokerError,
@@ -160,7 +160,7 @@ def prepare_instance(
     with open_control(application, settings) as control:
         view = control.read()
         discard_before_reset(directory, lock, view.reset)
-        if other := of_another(topology, view.description):
+        if other := of_another(topology, view.parts):
             log.warning(
                 "%s ran another program before, with %s: this one has no topic and no store in "
                 "common with it. What the other one left stays; give each application a name of "
@@ -179,17 +179,17 @@ def prepare_instance(
             control.flush()
 
 
-def of_another(topology: Topology, noted: Description | None) -> list[str]:
+def of_another(topology: Topology, before: Iterable[Part]) -> list[str]:
     """The topics and stores of the program that ran before, if it was another application's.
 
     Args:
         topology: what is run.
-        noted: what the leader that ran last noted of its own; None: nothing.
+        before: the subtopologies that the leader noted which ran last.
 
     Returns:
         Names; none where the two programs have one in common, or one of them has none.
     """
-    theirs = set[str]().union(*(part.belongings for part in (noted.parts if noted else ())))
+    theirs = set[str]().union(*(part.topics_and_stores for part in before))
     stores = (store.name for part in topology.subtopologies for store in part.stores)
     ours = {*topology.source_topics, *stores}
     return sorted(theirs) if ours and ours.isdisjoint(theirs) else []

@@ -96,8 +96,7 @@ class PauseCommand:
     def _what(self, view: ControlView) -> str:
         if self.subtopology is None:
             return ALL
-        noted = () if view.description is None else view.description.parts
-        parts = {str(part.id): part.names for part in noted}
+        parts = {str(part.id): part.names for part in view.parts}
         if self.subtopology in parts:
             return self.subtopology
         found = [number for number, names in parts.items() if self.subtopology in names]

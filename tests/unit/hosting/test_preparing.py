@@ -19,8 +19,8 @@ def counting(topic: str, store: str | None) -> Topology:
 
 
 def test_a_program_with_nothing_in_common_is_that_of_another_application() -> None:
-    before = description(counting("lines", "counts"))
+    before = description(counting("lines", "counts")).parts
     assert of_another(counting("orders", "sums"), before) == ["counts", "lines"]
     for alike in (counting("lines", None), counting("orders", "counts"), counting("lines", "sums")):
         assert of_another(alike, before) == []
-    assert of_another(counting("orders", "sums"), None) == []
+    assert of_another(counting("orders", "sums"), ()) == []
