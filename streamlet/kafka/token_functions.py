@@ -14,8 +14,8 @@ from streamlet.config.security import MSK_IAM, OAUTH_FUNCTION
 from streamlet.errors import error_text
 from streamlet.kafka.aws_tokens import msk_tokens
 
-#: How long one call is waited for, s: a client that is made waits no longer for its first token.
-_WAIT_S = 10.0
+#: How long a client that is made waits for its first token, s; as confluent-kafka has it.
+FIRST_S = 10.0
 #: No time of a token's is later, s since the epoch: it would be ms, or no number.
 _LATEST_S = 253_402_300_800
 
@@ -68,9 +68,9 @@ class TokenFunction:
             run = threading.Thread(target=_call, args=(self.get, config, self._called), daemon=True)
             run.start()
         done = self._called
-        wait([done], _WAIT_S)
+        wait([done], FIRST_S)
         if not done.done():
-            self.problem = f"the function that gets tokens has not returned for {_WAIT_S:.0f} s"
+            self.problem = f"the function that gets tokens has not returned for {FIRST_S:.0f} s"
             raise TimeoutError(self.problem)
         self._called = None
         found: tuple[Any, ...] = done.result()

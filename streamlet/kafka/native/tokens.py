@@ -17,10 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streamlet.clock import SystemClock
 from streamlet.errors import NO_TOKEN, error_text
 from streamlet.kafka.log import log
-from streamlet.kafka.token_functions import TokenFunction
-
-#: How long a new client is waited for to have a token, s; as confluent-kafka has it.
-FIRST_S = 10.0
+from streamlet.kafka.token_functions import FIRST_S, TokenFunction
 
 _RENEWED_AT = 0.8
 _SHORTEST_S = 1.0

@@ -265,7 +265,7 @@ def test_a_function_that_does_not_return_is_named_and_its_late_token_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The client that was made hung with it, and a command for ever."""
-    monkeypatch.setattr("streamlet.kafka.token_functions._WAIT_S", 0.01)
+    monkeypatch.setattr("streamlet.kafka.token_functions.FIRST_S", 0.01)
     calls, answers = threading.Semaphore(0), threading.Event()
 
     def slow(_: str) -> tuple[str, float]:
@@ -279,7 +279,7 @@ def test_a_function_that_does_not_return_is_named_and_its_late_token_used(
             function("")
         assert "has not returned for" in function.problem
     answers.set()
-    monkeypatch.setattr("streamlet.kafka.token_functions._WAIT_S", WAIT_S)
+    monkeypatch.setattr("streamlet.kafka.token_functions.FIRST_S", WAIT_S)
     assert function("") == ("token", 12)
     assert (function.problem, function.expires_s) == ("", 12)
     assert calls.acquire(blocking=False)
