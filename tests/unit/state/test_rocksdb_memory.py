@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -30,8 +32,15 @@ def _settings_of_others() -> Iterator[None]:
 
 
 def test_databases_that_are_open_keep_to_a_new_bound(tmp_path: Path) -> None:
+    """In a process of its own: databases that others have left open hold blocks too."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        process.submit(keep_to_a_new_bound, tmp_path).result()
+
+
+def keep_to_a_new_bound(folder: Path) -> None:
+    """Fill open databases before and after the bound is lowered."""
     bound_memory(8 * MB, 64 * MB)
-    databases = [Rdict(str(tmp_path / str(n)), database_options()) for n in range(3)]
+    databases = [Rdict(str(folder / str(n)), database_options()) for n in range(3)]
     try:
         for number, database in enumerate(databases):
             for row in range(3_000):
