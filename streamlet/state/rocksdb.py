@@ -178,7 +178,8 @@ class RocksEngine:
 
     def _open(self) -> None:
         prepare(folder := self._folder)
-        names = sorted({_META, *_families_on_disk(folder)})
+        # A new one has all of its stores at once: each that is made later costs half an opening.
+        names = sorted({_META, *(_families_on_disk(folder) or self._chosen)})
         options = {name: database_options(self._chosen.get(name)) for name in names}
         self._options = main_options()
         self._db: Rdict = _guarded(folder, lambda: Rdict(str(folder), self._options, options))

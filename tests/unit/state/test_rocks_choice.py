@@ -86,3 +86,21 @@ def test_a_wrong_choice_is_refused_with_the_store_it_is_of(given: object, said: 
 def test_a_store_in_memory_has_no_choice_of_files() -> None:
     with pytest.raises(TopologyError, match="store counts: rocksdb= is for stores on disk"):
         sl.Materialized("counts", persistent=False, rocksdb={"compression": "zstd"})
+
+
+def test_a_new_database_has_its_stores_at_once_and_an_old_one_behind_its_meta(
+    tmp_path: Path,
+) -> None:
+    engine = RocksEngine(tmp_path / "db", {"a": None})
+    assert engine.stores == {"a"}
+    engine.use(["a"], b"first")
+    engine.close()
+    again = RocksEngine(tmp_path / "db", {"a": None, "b": None})
+    assert again.stores == {"a"}
+    assert again.read_meta() == b"first"
+    again.use(["a", "b"], b"second")
+    assert again.stores == {"a", "b"}
+    again.wipe()
+    assert again.stores == {"a", "b"}
+    assert again.read_meta() is None
+    again.close()
