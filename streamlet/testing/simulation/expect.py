@@ -89,9 +89,16 @@ def _tasks_of(world: World, name: str) -> set[Any]:
 
 
 def out_of_band(world: World) -> dict[str, str]:
-    """Instances whose load with or without state is outside its band, and by how much."""
+    """Instances whose load with or without state is outside its band, and by how much.
+
+    One that stands still believes in the tasks that it had, and no plan counts on it.
+    """
     cluster = world.cluster
-    staying = [name for name in live(world) if cluster.instances[name].leaving is None]
+    staying = [
+        name
+        for name in live(world)
+        if cluster.instances[name].leaving is None and not all(m.paused for m in world.of(name))
+    ]
     capacity = {name: exact(world.of(name)[0].identity.capacity) for name in staying}
     imbalance = exact(world.settings.stream_imbalance_percentage)
     outside: dict[str, str] = {}
