@@ -100,8 +100,11 @@ def _first(control: ControlTopic, clock: Clock, ours: Command, seen: dict[str, i
     clock is ahead, which would have others wait for as long.
     """
     now_ms, wall_ms = clock.now_ms(), clock.wall_ms()
-    for command in control.view.commands.values():
-        age_ms = max(wall_ms - command.at_ms, now_ms - seen.setdefault(command.id, now_ms))
+    commands = control.view.commands.values()
+    for command in commands:  # also those that are not the first yet: else they die one by one
+        seen.setdefault(command.id, now_ms)
+    for command in commands:
+        age_ms = max(wall_ms - command.at_ms, now_ms - seen[command.id])
         if command == ours or age_ms < DEAD_MS:
             return command
         control.remove(place_of(command))

@@ -116,7 +116,7 @@ def test_a_command_that_died_in_its_turn_is_passed_over(log: MemoryLog) -> None:
 def test_a_command_of_a_host_whose_clock_is_ahead_blocks_no_others_for_ever(log: MemoryLog) -> None:
     clock = Clocked()
     other = topic(log, clock)
-    other.write(Command("ahead", "scale-down", TIME_MAX))
+    other.write(*(Command(f"ahead {n}", "scale-down", TIME_MAX) for n in range(10)))
     other.flush()
     with command_lock(window(topic(log, clock), clock), "replace"):
         assert commands(log) == ["replace"]
