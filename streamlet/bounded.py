@@ -43,6 +43,8 @@ WORKERS_MAX, NAME_MAX = 256, 249
 TimeMs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=INT32_MAX)]
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-INT64_MAX, le=INT64_MAX)]
+#: A name or an id: those of instances, members, stores and topics have a third of it at most.
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
 
 #: Problems of one file or of all settings that are told; behind them comes that there are more. A
 #: file of 16 MiB can have millions.

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
-from streamlet.bounded import INT32_MAX, Int32, is_deeper, whole
+from streamlet.bounded import INT32_MAX, Int32, Name, is_deeper, whole
 from streamlet.control.values import (
     ChangelogTypes,
     Command,
@@ -57,9 +57,9 @@ _DECODERS: dict[type[Entry], msgspec.json.Decoder[Any]] = {
 @attrs.frozen
 class _Key:
     kind: str
-    instance: str | None = None
+    instance: Name | None = None
     number: Int32 | None = None
-    id: str | None = None
+    id: Name | None = None
 
 
 #: Levels of a topology's document; those that are written have five.

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 import attrs
 import msgspec
 
-from streamlet.bounded import HOST, INT32_MAX, PORT_MAX, Int32, Int64, TimeMs
+from streamlet.bounded import HOST, INT32_MAX, PORT_MAX, Int32, Int64, Name, TimeMs
 from streamlet.kafka.ports import NewTopic
 
 #: A task as printed.
@@ -23,7 +23,7 @@ TaskText: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,6}_[0-9]{1
 class MemberKey:
     """A member for as long as its instance has this state folder, whatever its member ids are."""
 
-    instance: str  # process id
+    instance: Name  # process id
     number: Int32
 
 
@@ -37,12 +37,12 @@ class Mark:
     leaves only while they are all in the group.
     """
 
-    instance: str
+    instance: Name
     since_ms: TimeMs
     deadline_ms: TimeMs | None = None
-    name: str = ""  # what people call the instance
+    name: Name = ""  # what people call the instance
     unlimited: bool = False
-    successors: tuple[str, ...] = ()
+    successors: tuple[Name, ...] = ()
 
     @property
     def key(self) -> str:
@@ -102,10 +102,10 @@ class MemberProgress:
     the longest time of the last half minute from a record to its output, ms; None: it does not say.
     """
 
-    instance: str
+    instance: Name
     number: Int32
-    member: str  # what people call it, h1-0
-    member_id: str
+    member: Name  # what people call it, h1-0
+    member_id: Name
     at_ms: TimeMs
     state: str = ""  # of the worker, as Kafka Streams calls it
     generation: Int32 = -1
@@ -135,10 +135,10 @@ class MemberProgress:
 class Endpoint:
     """The HTTP address of a member: metrics and health."""
 
-    instance: str
+    instance: Name
     number: Int32
-    member: str
-    host: str
+    member: Name
+    host: Name
     port: Int32
 
     @property
@@ -155,10 +155,10 @@ class StoreServer:
     another one there, which streamlet does not ask.
     """
 
-    instance: str
+    instance: Name
     number: Int32
-    member: str
-    host: str
+    member: Name
+    host: Name
     port: Int32
     scheme: str = ""
 
@@ -216,8 +216,8 @@ class Shutdown:
     It holds for the instances that run then, never for one that starts later.
     """
 
-    instance: str  # process id of the one that decided
-    name: str
+    instance: Name  # process id of the one that decided
+    name: Name
     at_ms: TimeMs
     reason: str = ""
 
@@ -235,8 +235,8 @@ class Command:
     must be dead, because its entry is older than a command ever needs.
     """
 
-    id: str
-    what: str  # for people: "scale-down on host-7"
+    id: Name
+    what: Name  # for people: "scale-down on host-7"
     at_ms: TimeMs
 
     @property
@@ -253,8 +253,8 @@ class ChangelogTypes:
     nothing.
     """
 
-    changelog: str
-    store: str
+    changelog: Name
+    store: Name
     types: tuple[str, str]  # of its keys and of its values
     topic_id: str = ""
 
@@ -310,8 +310,8 @@ class Description:
     forms in which that command prints it, by name. ``version`` is of streamlet.
     """
 
-    member: str  # what people call it, h1-0
-    version: str
+    member: Name  # what people call it, h1-0
+    version: Name
     topology: dict[str, Any]
     forms: dict[str, str]
 

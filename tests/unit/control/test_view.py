@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,6 +138,8 @@ def test_fields_that_a_later_version_adds_are_passed_over() -> None:
         (b'{"kind":"progress","instance":"p1"}', b"{}"),
         (b'{"kind":"mark","instance":"p1"}', b'{"instance":"p1"}'),
         (b'{"kind":"mark","instance":"p1"}', b"\xff"),
+        record(Mark("p" * 1_001, 1)),
+        record(attrs.evolve(MemberProgress("p1", 0, "h1-0", "id-1", 7), member="h" * 900_000)),
     ],
 )
 def test_what_is_not_understood_changes_nothing(key: bytes | None, value: bytes | None) -> None:
