@@ -34,6 +34,9 @@ CONFIG = (
 #: Records of one poll.
 POLL_RECORDS = 1_000
 
+#: How long a view is brought up to date before it counts as of now.
+_LATEST_MS = 1_000
+
 #: Of the reason why a record cannot be read, in the log.
 _REASON_CHARS = 200
 
@@ -144,8 +147,9 @@ class ControlTopic(Closing):
         """
         if not self._was_read:
             return self.read()
-        while self.follow(0):
-            pass
+        until_ms = self._clock.now_ms() + _LATEST_MS
+        while self.follow(0) and self._clock.now_ms() < until_ms:
+            pass  # others may write as fast as this reads
         return self.view
 
     def _read(self, timeout_ms: int) -> None:

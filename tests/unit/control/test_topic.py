@@ -71,6 +71,27 @@ def test_reading_a_topic_that_is_not_there_finds_nothing() -> None:
         assert reader.read().marks == {}
 
 
+def test_a_topic_that_others_write_to_all_the_time_is_read_for_a_while_only() -> None:
+    log, clock = MemoryLog(), ManualClock()
+    prepare_control(MemoryAdmin(log), APP)
+    writer = opened(log)
+
+    class Busy(MemorySource):
+        """Each poll finds a record that was written since the last one."""
+
+        def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
+            clock.advance(1)
+            writer.write(Mark("p1", clock.now_ms()))
+            writer.flush()
+            return super().poll(max_records, timeout_ms, idle_ms)
+
+    with ControlTopic(APP, Busy(log), MemorySink(log), MemoryAdmin(log), clock) as reader:
+        writer.write(Mark("p1", 1))
+        writer.flush()
+        reader.read()
+        assert reader.latest().marks["p1"].since_ms > 1
+
+
 def test_records_that_cannot_be_read_are_counted_named_once_and_passed_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
