@@ -21,6 +21,12 @@ log = get_logger(__name__)
 #: transaction aborted begins at its last commits.
 PATIENCE_S = 5.0
 
+#: Members that are awaited at a time, each by a thread; hosts have fewer workers. Others end by
+#: their time-outs: a client that may write to the control topic can have any number missing.
+MOST_AWAITED = 256
+#: Transactions that are aborted at a time, each by a client of its own.
+_MOST_ABORTED = 8
+
 
 @attrs.define(eq=False)
 class AbandonedTransactions:
@@ -40,6 +46,9 @@ class AbandonedTransactions:
     _patience_s: float = PATIENCE_S
     _present: frozenset[MemberKey] = attrs.field(factory=frozenset, init=False)
     _awaited: dict[MemberKey, threading.Timer] = attrs.field(factory=dict, init=False)
+    _aborting: threading.Semaphore = attrs.field(
+        factory=lambda: threading.Semaphore(_MOST_ABORTED), init=False
+    )
 
     def start(self) -> None:
         """Abort what the process before us left open under the other guarantee; may block."""
@@ -53,7 +62,16 @@ class AbandonedTransactions:
         """
         reported, before = {*self._reports()}, self._present
         self._present = present
-        for key in (reported | before) - present - self._awaited.keys():
+        absent = [*(before - present), *(reported - before - present)]
+        absent = [key for key in absent if key not in self._awaited]
+        room = max(MOST_AWAITED - len(self._awaited), 0)
+        if len(absent) > room:
+            log.warning(
+                "%d members are missing at once; what %d of them may have left open ends by its "
+                "time-out",
+                *(len(absent), len(absent) - room),
+            )
+        for key in absent[:room]:
             missing = key, key in reported
             self._awaited[key] = look = threading.Timer(self._patience_s, self._look, missing)
             look.daemon = True
@@ -85,7 +103,10 @@ class AbandonedTransactions:
             self._end(key)
 
     def _end(self, key: MemberKey) -> None:
+        if "-" in key.instance:
+            return  # its id may be one of another application, whose id begins with ours
         try:
-            self._abort(key)
+            with self._aborting:
+                self._abort(key)
         except StreamletError as error:
             log.warning("what a member left open ends by its time-out: %s", error)

@@ -37,7 +37,7 @@ from streamlet.control.values import (
     Shutdown,
     StoreServer,
 )
-from streamlet.control.view import ControlView
+from streamlet.control.view import MOST_ENTRIES, ControlView
 from streamlet.coordinator.events import Assigned, Lost, SessionEvent
 from streamlet.errors import RefusedError, StreamletError
 from streamlet.kafka.outage_lines import outage_lines
@@ -92,7 +92,7 @@ class ControlLink:
         #: All members as of the last rebalance if we lead, None if we do not.
         self._roster: frozenset[MemberKey] | None = None
         #: The last report of each member, also of those that removed it since the last rebalance.
-        self._words: dict[MemberKey, MemberProgress] = {}
+        self._words: dict[MemberKey, _Word] = {}
         #: Of the last assignment, -1 before the first.
         self._generation = -1
         #: What other threads ask for, to be called on the thread.
@@ -179,7 +179,7 @@ class ControlLink:
             self._roster = None
         if isinstance(event, Assigned):
             self._generation = event.generation
-            self._words = self.view.progress
+            self._words = _words(self.view)
 
     def last_members(self) -> dict[MemberKey, str]:
         """The members of the last generation and their names, as far as they reported it.
@@ -261,7 +261,8 @@ class ControlLink:
     def _seen(self, view: ControlView) -> None:
         """Act on the topic's new entries."""
         self.view = view
-        self._words = {**self._words, **view.progress}
+        gone = [(key, word) for key, word in self._words.items() if key not in view.progress]
+        self._words = {**dict(gone[-MOST_ENTRIES:]), **_words(view)}
         for place, entry in self._mine.items():
             found = view.at(place)
             # The leader took us for dead, or others wrote over an address.
@@ -360,6 +361,18 @@ class ControlLink:
         for place, since_ms in self._missing.items():
             if now_ms - since_ms >= gone[place] and place not in self._pending:
                 self._pending[place] = None
+
+
+@attrs.frozen
+class _Word:
+    """The part of a member's last report that is kept when the member is gone."""
+
+    member: str
+    generation: int
+
+
+def _words(view: ControlView) -> dict[MemberKey, _Word]:
+    return {key: _Word(one.member, one.generation) for key, one in view.progress.items()}
 
 
 def _about_others(view: ControlView, roster: frozenset[MemberKey]) -> dict[Place, int]:

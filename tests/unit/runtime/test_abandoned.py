@@ -6,7 +6,7 @@ import threading
 
 from streamlet.control.values import MemberKey
 from streamlet.errors import UnreachableError
-from streamlet.runtime.abandoned import AbandonedTransactions
+from streamlet.runtime.abandoned import MOST_AWAITED, AbandonedTransactions
 
 A, B, C = (MemberKey(name, 0) for name in "abc")
 
@@ -47,3 +47,23 @@ def test_a_leader_that_ends_looks_after_those_that_it_awaits_at_once() -> None:
     looks.planned(frozenset([A, B]))
     looks.close()
     assert aborted == [C]
+
+
+def test_reports_of_any_number_of_members_start_no_more_threads_than_hosts_have_workers() -> None:
+    """Each client that may write to the control topic can write them."""
+    aborted = list[MemberKey]()
+    forged = {MemberKey(f"forged{n}", 0) for n in range(3 * MOST_AWAITED)}
+    looks = AbandonedTransactions(aborted.append, lambda: forged | {A}, patience_s=600)
+    looks.planned(frozenset([A]))
+    assert len(looks._awaited) == MOST_AWAITED
+    looks.close()
+    assert len(aborted) == MOST_AWAITED
+
+
+def test_no_id_that_may_be_another_applications_is_aborted() -> None:
+    """That of ``b-9a`` of the application words is that of ``9a`` of words-b."""
+    aborted, mine, theirs = list[MemberKey](), MemberKey("9a", 0), MemberKey("b-9a", 0)
+    looks = AbandonedTransactions(aborted.append, lambda: {mine, theirs}, patience_s=600)
+    looks.planned(frozenset([A]))
+    looks.close()
+    assert aborted == [mine]

@@ -158,6 +158,17 @@ def test_the_members_of_the_last_generation_are_known_by_name_though_they_left_s
     assert bench.link.last_members() == {fourth: "p4-0"}
 
 
+def test_members_that_are_gone_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamlet.runtime.control_link.MOST_ENTRIES", 2)
+    bench, names = Bench(), [MemberKey(name, 0) for name in "abcd"]
+    for forged in names:
+        bench.others().write(reported(forged, 5), reported(OTHER, 5))
+        bench.step()
+        bench.others().remove((MemberProgress, forged))
+        bench.step()
+    assert [*bench.link.last_members()] == [*names[-2:], OTHER]
+
+
 def test_a_topic_that_is_missing_is_made() -> None:
     """Whoever runs a worker by hand has nobody who makes it beforehand."""
     bench = Bench()
