@@ -24,6 +24,8 @@ import msgspec
 from streamlet.columnwise import all_of, blake2b_column
 from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.basic import binary
+from streamlet.serdes.json_serde import json
+from streamlet.serdes.pydantic_models import is_pydantic
 
 #: Instructions, with the numbers of Kafka Streams. To unsubscribe, without an answer or with one
 #: that there is no foreign row; to subscribe, with an answer in any case or if the row is there.
@@ -78,7 +80,8 @@ def digests(value: Serde[Any]) -> Digests:
     """
     encode, decode, accepts, last = value.encode, value.decode, value.accepts, value.encode
     if value.format == "json of a type":
-        last = _STEADY.encode
+        # Classes of pydantic write themselves; their form of keys is the fixed one.
+        last = json(value.declared).encode if is_pydantic(value.declared) else _STEADY.encode
     steady = value.format in _STEADY_FORMATS
 
     def steadily(one: Any) -> bytes | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import msgspec
+import pydantic
 import pytest
 
 import streamlet as sl
@@ -33,6 +34,10 @@ def attrs_type(**more: Any) -> type:
     return attrs.make_class("Order", {**fields, **more})
 
 
+def pydantic_type(**more: Any) -> type:
+    return pydantic.create_model("Order", customer=(str, ...), item=(str, ...), **more)
+
+
 #: Types of the value before and after.
 TYPES: dict[str, tuple[type, type]] = {
     "the same": (order_type(), order_type()),
@@ -50,6 +55,10 @@ TYPES: dict[str, tuple[type, type]] = {
     "an attrs class with a field more": (
         attrs_type(),
         attrs_type(gift=attrs.field(type=bool, default=False)),
+    ),
+    "a class of pydantic with a field more": (
+        pydantic_type(),
+        pydantic_type(gift=(bool, False), tags=(set[str], {"a", "b", "c"})),
     ),
     "a list more": (order_type(), order_type(("tags", list[str], field(default_factory=list)))),
     "a struct for a dataclass": (
