@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import attrs
+
 from streamlet.arguments import told_by_form
 from streamlet.errors import SerdeError
 from streamlet.registry.framing import RecordFormat, Subject, framed
@@ -64,7 +66,7 @@ def protobuf(
         raw: bytes = value.SerializeToString(deterministic=True)
         if nests and len(raw) > _SURELY_READ:
             of.FromString(raw)  # type: ignore[attr-defined]
-        return numbers + raw
+        return raw
 
     def reader(written: RegistrySchema) -> Callable[[bytes], Any]:
         names = _Messages(written.text)
@@ -74,11 +76,18 @@ def protobuf(
             found = names.at(path)
             if found is not None and found != name:
                 raise SerdeError(f"protobuf({name}): the record is a {found}")
-            return bare.decode(raw[at:])
+            return messages.decode(raw[at:])
 
         return read
 
-    bare: Serde[Any] = build(f"protobuf({name})", encode, decode, accepts=frozenset({of}))
+    def serde_of(write: Callable[[Any], bytes]) -> Serde[Any]:
+        return build(f"protobuf({name})", write, decode, accepts=frozenset({of}))
+
+    messages = serde_of(encode)
+    bare = attrs.evolve(
+        serde_of(lambda value: numbers + encode(value)),
+        fast_copy=lambda value: None if value is None else messages.copy(value),
+    )
     own = RegistrySchema("PROTOBUF", _text(descriptor.file))
     return framed(RecordFormat("PROTOBUF", bare, name, own, reader), registry, subject, register)
 

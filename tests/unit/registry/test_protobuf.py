@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from google.protobuf import descriptor_pb2
 
 import streamlet as sl
 from streamlet.errors import SerdeError
+from streamlet.testing import TopologyTestDriver
 from tests.registry_server import RegistryServer
 
 
@@ -96,3 +99,29 @@ def test_another_message_of_the_writers_file_is_named(
     assert serde.decode(head + b"\2\0") == of()
     with pytest.raises(SerdeError, match=says):
         serde.decode(head + numbers)
+
+
+def test_an_application_keeps_messages_and_functions_change_their_own(
+    registry: sl.registry.Registry,
+) -> None:
+    """Messages were copied by their bytes, with the numbers in front of them."""
+    of = descriptor_pb2.DescriptorProto.ReservedRange
+    ranges = sl.registry.protobuf(of, registry=registry)
+
+    def add(_key: str, value: Any, kept: Any) -> Any:
+        kept.start, kept.end = kept.start + 1, kept.end + value.end
+        value.end = 0
+        return kept
+
+    app = sl.App("ranges")
+    stream = app.stream("in", key=str, value=ranges)
+    stream.group_by_key().aggregate(of, add, value=ranges, store="sums").to_stream().to("sums")
+    rows = app.table("rows", key=str, value=ranges)
+    stream.join(rows, lambda one, row: one.end + row.end, value=int).to("joined")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("rows", "a", of(end=10))
+        driver.pipe_inputs("in", [("a", of(end=1)), ("a", of(end=2))])
+        found = [(record.value.start, record.value.end) for record in driver.read_output("sums")]
+        assert found == [(1, 1), (2, 3)]
+        assert driver.store("sums").get("a") == of(start=2, end=3)
+        assert [record.value for record in driver.read_output("joined")] == [11, 12]
