@@ -9,10 +9,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Set
 from datetime import date, datetime, time
+from decimal import Decimal
+from functools import partial
 from itertools import chain
 from numbers import Integral, Number
 from operator import itemgetter
 from typing import Any, NoReturn, TypeAlias
+from uuid import UUID
 
 from streamlet.user_code import shown
 
@@ -62,6 +65,8 @@ class _Looks:
             return self.of(sort)
         if logical in _TIMED:
             return _TIMED[logical][1]
+        if logical in _OTHERS:
+            return _OTHERS[logical]
         if logical is not None:  # others have functions of their own that refuse
             return None
         if sort in ("record", "error"):
@@ -85,8 +90,10 @@ class _Looks:
 
     def _union(self, members: list[Any]) -> Look | None:
         """The look for a union, whose members fastavro tells apart by their types."""
-        looks: dict[type, list[Look | None]] = {kind: [] for kind in (dict, list, *_TIMES)}
+        looks: dict[type, list[Look | None]] = {kind: [] for kind in (dict, list, str, *_TIMES)}
         records: dict[str, Look | None] = {}
+        whole = _written_as_doubles(members)
+        timed_first: bool | None = None
         for one in members:
             of = self._named.get(one) if isinstance(one, str) else one
             sort = of["type"] if isinstance(of, dict) else one
@@ -95,11 +102,26 @@ class _Looks:
             elif sort in ("record", "error", "map"):
                 looks[dict].append(self.of(one))
             elif isinstance(of, dict) and (timed := _TIMED.get(of.get("logicalType", ""))):
+                timed_first = True if timed_first is None else timed_first
                 looks[timed[0]].append(timed[1])
+                if timed[0] is date:  # which a datetime is, too
+                    looks[datetime].append(timed[1])
+            elif isinstance(of, dict) and of.get("logicalType") == "uuid":
+                looks[str].append(_of_uuids if sort == "string" else None)
+            elif sort in ("string", "enum"):
+                looks[str].append(None)
+            elif sort in ("int", "long") and timed_first:
+                looks[int] = [_of_no_numbers]
+            elif sort in ("int", "long", "float", "double"):
+                timed_first = False
             if isinstance(of, dict) and "fields" in of:
                 records[of["name"]] = looks[dict][-1]
-        whole = _written_as_doubles(members)
-        single = {kind: some[0] for kind, some in looks.items() if len(some) == 1}
+        # fastavro takes the first member that a time or a text fits.
+        single = {
+            kind: some[0]
+            for kind, some in looks.items()
+            if len(some) == 1 or (some and kind in _BY_FIRST)
+        }
 
         def look(column: list[Any]) -> None:
             for kind, of_kind in single.items():
@@ -130,6 +152,8 @@ def _record(fields: list[tuple[str, Look]]) -> Look:
     getters = [(name, itemgetter(name), look, _EXACT.get(look)) for name, look in fields]
 
     def look(column: list[Any]) -> None:
+        if not column:  # of a type that has lists of its own
+            return
         one = column[0] if len(column) == 1 and type(column[0]) is dict else {}
         for name, get, of_field, exact in getters:
             if exact is not None and type(one.get(name)) is exact:
@@ -137,6 +161,10 @@ def _record(fields: list[tuple[str, Look]]) -> Look:
             try:
                 values = list(map(get, column))
             except (KeyError, TypeError):  # fields left out have defaults; fastavro refuses others
+                if (
+                    no_dict := next((v for v in column if not isinstance(v, Mapping)), None)
+                ) is not None:
+                    _refuse("a dict of a record's fields", no_dict)
                 values = [v[name] for v in column if isinstance(v, Mapping) and name in v]
             try:
                 of_field(values)
@@ -222,26 +250,59 @@ def _of_floats(column: list[Any]) -> None:
                 _refuse("a number of single precision", one)
 
 
-def _of_moments(column: list[Any]) -> None:
+def _of_moments(column: list[Any], least: int, most: int) -> None:
     for one in column:
-        if _is_no_time(one) or (isinstance(one, datetime) and one.tzinfo is None):
+        if _is_no_time(one, least, most) or (isinstance(one, datetime) and one.tzinfo is None):
             _refuse("a time with a zone", one)
 
 
-def _of_zoneless(column: list[Any]) -> None:
+def _of_zoneless(column: list[Any], least: int, most: int) -> None:
     for one in column:
-        if _is_no_time(one) or (isinstance(one, datetime | time) and one.tzinfo is not None):
+        zoned = isinstance(one, datetime | time) and one.tzinfo is not None
+        if zoned or _is_no_time(one, least, most):
             _refuse("a time without a zone", one)
 
 
-def _is_no_time(value: Any) -> bool:
-    return isinstance(value, bool) or not isinstance(value, date | time | Integral)
+def _is_no_time(value: Any, least: int, most: int) -> bool:
+    """True for what is no time, and for a number that stands for none, so none could be read."""
+    if isinstance(value, bool) or not isinstance(value, date | time | Integral):
+        return True
+    return isinstance(value, Integral) and not least <= int(value) <= most
 
 
 def _of_dates(column: list[Any]) -> None:
     for one in column:
-        if isinstance(one, bool | datetime) or not isinstance(one, date | Integral):
+        if isinstance(one, datetime) or _is_no_time(one, _DAYS[0], _DAYS[1]):
             _refuse("a date", one)
+
+
+def _of_uuids(column: list[Any]) -> None:
+    for one in column:
+        if isinstance(one, str) and not _is_uuid(one):
+            _refuse("a UUID", one)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _of_decimals(column: list[Any]) -> None:
+    for one in column:
+        if isinstance(one, Decimal):
+            if not one.is_finite():
+                _refuse("a finite number", one)
+        elif not isinstance(one, bytes | bytearray):
+            _refuse("a Decimal", one)
+
+
+def _of_no_numbers(column: list[Any]) -> None:
+    """Refuses numbers of a union in which one that stands for times comes before theirs."""
+    for one in column:
+        _refuse("a date or a time, whose type is before that of numbers in the union", one)
 
 
 def _refuse(expected: str, value: Any) -> NoReturn:
@@ -258,11 +319,26 @@ _PRIMITIVE: dict[str, Look] = {
 }
 #: Looks that see nothing in values of exactly one type.
 _EXACT: dict[Look, type] = {_of_booleans: bool, _of_longs: int, _of_doubles: float}
+#: The numbers of days, and of microseconds, that are a date and a time of Python's.
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAYS = date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH
+_DAY = 86_400 * 1_000_000
+
+
+def _timed() -> dict[str, tuple[type, Look]]:
+    found: dict[str, tuple[type, Look]] = {"date": (date, _of_dates)}
+    for unit, micros in (("millis", 1_000), ("micros", 1)):
+        least, most = _DAYS[0] * _DAY // micros, (_DAYS[1] + 1) * _DAY // micros - 1
+        found[f"timestamp-{unit}"] = datetime, partial(_of_moments, least=least, most=most)
+        found[f"local-timestamp-{unit}"] = datetime, partial(_of_zoneless, least=least, most=most)
+        found[f"time-{unit}"] = time, partial(_of_zoneless, least=0, most=_DAY // micros - 1)
+    return found
+
+
 #: Types by which numbers stand for dates and times: Python's type, and the look. A moment that is
 #: read has a zone, and the others have none.
-_TIMED: dict[str, tuple[type, Look]] = {
-    "date": (date, _of_dates),
-    **{f"time-{unit}": (time, _of_zoneless) for unit in ("millis", "micros")},
-    **{f"timestamp-{unit}": (datetime, _of_moments) for unit in ("millis", "micros")},
-    **{f"local-timestamp-{unit}": (datetime, _of_zoneless) for unit in ("millis", "micros")},
-}
+_TIMED = _timed()
+#: Types that Python has others for, and that fastavro writes, or refuses in words of its own.
+_OTHERS: dict[str, Look] = {"uuid": _of_uuids, "decimal": _of_decimals}
+#: Kinds of values of which a union may have several types.
+_BY_FIRST = frozenset({str, *_TIMES})

@@ -35,7 +35,9 @@ def attrs_type(**more: Any) -> type:
 
 
 def pydantic_type(**more: Any) -> type:
-    return pydantic.create_model("Order", customer=(str, ...), item=(str, ...), **more)
+    fields: dict[str, Any] = {"customer": (str, ...), "item": (str, ...), **more}
+    made: type = pydantic.create_model("Order", **fields)
+    return made
 
 
 #: Types of the value before and after.

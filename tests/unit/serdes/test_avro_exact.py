@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -20,6 +21,7 @@ def record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": named}
 
 
+TIMESTAMP = {"type": "long", "logicalType": "timestamp-millis"}
 #: A schema, values that it has, and others that fastavro writes as if it had them.
 KINDS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "null": ("null", [None], [0, "", False]),
@@ -52,6 +54,32 @@ KINDS: dict[str, tuple[Any, list[Any], list[Any]]] = {
         {"type": "long", "logicalType": "local-timestamp-micros"},
         [datetime(2024, 2, 29)],  # noqa: DTZ001
         [True, 1.5, datetime(2024, 2, 29, tzinfo=UTC)],
+    ),
+    "a day or a time": (
+        ["null", {"type": "int", "logicalType": "date"}, TIMESTAMP],
+        [date(2024, 2, 29)],
+        [datetime(2024, 2, 29, tzinfo=UTC)],
+    ),
+    "a time or a day": (
+        [TIMESTAMP, {"type": "int", "logicalType": "date"}],
+        [date(2024, 2, 29), datetime(2024, 2, 29, tzinfo=UTC)],
+        [datetime(2024, 2, 29)],  # noqa: DTZ001
+    ),
+    "a day or a number": (
+        [{"type": "int", "logicalType": "date"}, "long"],
+        [date(2024, 2, 29)],
+        [5, 1.5],
+    ),
+    "a number or a day": (["int", {"type": "long", "logicalType": "time-micros"}], [5], [1.5]),
+    "a moment that Python has not": (TIMESTAMP, [], [10**17, -(10**17)]),
+    "a day that Python has not": ({"type": "int", "logicalType": "date"}, [], [10**7]),
+    "a time of no day": ({"type": "int", "logicalType": "time-millis"}, [], [-1, 86_400_000]),
+    "uuid": ({"type": "string", "logicalType": "uuid"}, [UUID(int=5)], ["x", ""]),
+    "perhaps a uuid": (["null", {"type": "string", "logicalType": "uuid"}], [UUID(int=5)], ["x"]),
+    "decimal": (
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        [Decimal("1.10")],
+        [Decimal("NaN"), Decimal("Infinity"), 1, 1.5, "1.10"],
     ),
     "array": ({"type": "array", "items": "long"}, [[], [1]], [{1}, {1: 2}, b"ab", bytearray(b"a")]),
 }
@@ -112,6 +140,20 @@ def test_whole_numbers_of_a_union_stay_what_they_are(union: Any, good: list[Any]
     assert serde.decode_column(serde.encode_column(good)) == good
     with pytest.raises(SerdeError):
         serde.encode(bad)
+
+
+def test_a_record_that_has_lists_of_its_own_kind_is_written() -> None:
+    """Looks at the items of no list never ended."""
+    tree = avro(record("Tree", ("v", "int"), ("kids", {"type": "array", "items": "Tree"})))
+    value = {"v": 1, "kids": [{"v": 2, "kids": []}, {"v": 3, "kids": [{"v": 4, "kids": []}]}]}
+    assert tree.decode(tree.encode(value)) == value
+    with pytest.raises(SerdeError, match=r"kids\.v: expected a whole number, got str 'x'"):
+        tree.encode({"v": 1, "kids": [{"v": "x", "kids": []}]})
+
+
+def test_what_is_no_record_is_named() -> None:
+    with pytest.raises(SerdeError, match="expected a dict of a record's fields, got str 'x'"):
+        avro(record("R", ("n", "long"))).encode("x")
 
 
 @pytest.mark.parametrize("fold", ["store", "topic"])
