@@ -7,13 +7,14 @@ refuses one, on its own and with its place. The limits are read at the start; a 
 the limit, where one was lowered since, and starts again with the new one.
 
 The times of records are heeded likewise: since Kafka 4 a topic refuses the whole batch that has a
-record whose time is more than an hour ahead of the broker's clock.
+record whose time is more than an hour ahead of the broker's clock. So are keys, which each record
+of a compacted topic has to have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
@@ -34,7 +35,7 @@ LARGEST_RECORD = 1_000_000
 _OVERHEAD_BYTES = 61 + 27
 _HEADER_BYTES = 10
 
-_SIZE = "max.message.bytes"
+_SIZE, _POLICY = "max.message.bytes", "cleanup.policy"
 
 _BEFORE, _AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 #: Both, before Kafka 3.6.
@@ -86,12 +87,14 @@ class TopicLimits:
     """``by_topic`` are those that refuse records; ``settings`` keep the producer's batches small.
 
     A compressed record may fit although it is larger, so that with compression nothing is refused.
-    ``times`` are the topics that do not take every time. ``known`` are all that were asked for.
+    ``times`` are the topics that do not take every time, ``keyed`` those that take no record
+    without a key. ``known`` are all that were asked for.
     """
 
     by_topic: Mapping[str, int] = attrs.field(factory=dict)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
     times: Mapping[str, TimeLimit] = attrs.field(factory=dict)
+    keyed: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
 
     @classmethod
@@ -104,12 +107,24 @@ class TopicLimits:
         low = {topic: most for topic, most in sizes.items() if most < largest}
         limits = {topic: TimeLimit.of(own) for topic, own in topics.items()}
         times = {topic: limit for topic, limit in limits.items() if limit is not None}
+        keyed = frozenset(t for t, own in topics.items() if "compact" in own.get(_POLICY, ""))
         known = frozenset(topics)
         if not low:
-            return cls(times=times, known=known)
+            return cls(times=times, keyed=keyed, known=known)
         codec = producer.get("compression.type", producer.get("compression.codec", "none"))
         by_topic = low if codec == "none" else {}
-        return cls(by_topic, {"batch.size": min(low.values())}, times, known)
+        return cls(by_topic, {"batch.size": min(low.values())}, times, keyed, known)
+
+
+class TopicLimit(NamedTuple):
+    """The bytes that a record to a topic may have, and its times; None: there is no limit.
+
+    ``keyed``: it has to have a key.
+    """
+
+    bytes: int | None
+    times: TimeLimit | None
+    keyed: bool = False
 
 
 #: Settings of topics by name, as ``Admin.topic_settings`` reads them.
@@ -137,11 +152,11 @@ class LearnedLimits:
     _ask: AskSettings | None
     _producer: Mapping[str, Any]
     _clock: Clock
-    _learned: dict[str, tuple[int | None, TimeLimit | None]] = attrs.field(factory=dict, init=False)
+    _learned: dict[str, TopicLimit] = attrs.field(factory=dict, init=False)
     _ask_again_ms: dict[str, int] = attrs.field(factory=dict, init=False)
 
-    def of(self, topic: str) -> tuple[int | None, TimeLimit | None]:
-        """The bytes that a record to the topic may have, and the times; None: there is no limit."""
+    def of(self, topic: str) -> TopicLimit:
+        """The limits of the topic."""
         found = self._learned.get(topic)
         if found is not None:
             return found
@@ -151,7 +166,9 @@ class LearnedLimits:
                 limits = TopicLimits.of(self._ask([topic]), self._producer)
             except BrokerError as error:  # a record that is refused then ends the worker
                 log.debug("limits of %s: %s", topic, error)
-        found = limits.by_topic.get(topic), limits.times.get(topic)
+        found = TopicLimit(
+            limits.by_topic.get(topic), limits.times.get(topic), topic in limits.keyed
+        )
         if topic in limits.known or self._ask is None:
             self._learned[topic] = found
         elif self._clock.now_ms() >= at_ms:
@@ -167,19 +184,33 @@ class LearnedLimits:
         headers: Sequence[Headers | None] | None,
     ) -> RecordRefusedError | None:
         """The error of the first record that the topic is known to refuse."""
-        most, limit = self.of(topic)
-        large = None if most is None else first_too_large(keys, values, headers, most)
-        if limit is not None and timestamps is not None:
-            refused = wrong_time(topic, limit, timestamps, self._clock.wall_ms())
-            if refused is not None and (large is None or refused.index < large):
-                return refused
-        if large is None:
-            return None
-        reason = (
-            f"a record to {topic} was refused: {size_of(keys, values, large):,} bytes are more "
-            f"than the topic's max.message.bytes, {most:,}"
-        )
-        return RecordRefusedError(reason, large, too_large=True)
+        limit, found = self.of(topic), list[RecordRefusedError | None]()
+        if limit.bytes is not None:
+            found.append(too_large(topic, limit.bytes, keys, values, headers))
+        if limit.times is not None and timestamps is not None:
+            found.append(wrong_time(topic, limit.times, timestamps, self._clock.wall_ms()))
+        if limit.keyed and None in keys:
+            reason = f"a record to {topic} was refused: it has no key, and {topic} is compacted"
+            found.append(RecordRefusedError(reason, keys.index(None)))
+        return min(filter(None, found), key=lambda one: one.index, default=None)
+
+
+def too_large(
+    topic: str,
+    most: int,
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    headers: Sequence[Headers | None] | None,
+) -> RecordRefusedError | None:
+    """The refusal of the first record that has more bytes than a topic takes."""
+    large = first_too_large(keys, values, headers, most)
+    if large is None:
+        return None
+    reason = (
+        f"a record to {topic} was refused: {size_of(keys, values, large):,} bytes are more "
+        f"than the topic's max.message.bytes, {most:,}"
+    )
+    return RecordRefusedError(reason, large, too_large=True)
 
 
 def wrong_time(

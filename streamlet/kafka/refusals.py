@@ -88,6 +88,8 @@ def undelivered(failed: Sequence[tuple[str, KafkaError]]) -> DeliveryError:
         advice = "; the topic's max.message.bytes takes less than a batch of ours"
     if why.code() == KafkaError.INVALID_TIMESTAMP:
         advice = f"; {TIME_ADVICE}"
+    if why.code() == KafkaError.INVALID_RECORD:
+        advice = "; a compacted topic takes no record without a key"
     return (UndeliveredError if late else DeliveryError)(
         f"{_records(failed)} not delivered, first to {where}: {why.str()}{advice}"
     )

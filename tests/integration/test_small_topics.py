@@ -97,6 +97,18 @@ def test_an_output_that_is_too_large_meets_the_error_policy(
     assert_all_committed(bootstrap_servers, app.name)
 
 
+def test_a_record_without_a_key_for_a_compacted_topic_is_one_for_the_policy(
+    bootstrap_servers: str, admin: KafkaAdmin, name: str, tmp_path: Path
+) -> None:
+    assert admin.alter_topics({f"{name}-out": {"cleanup.policy": "compact"}}) == {}
+    app = texts(bootstrap_servers, name, tmp_path, "skip", [("a", 5), ("b", 6), ("c", 7)])
+    stream = app.stream(f"{name}-in", key=str, value=str)
+    keys = stream.map(lambda key, value: (key if key != "b" else None, value), key=str, value=str)
+    keys.to(f"{name}-out")
+    assert [r.key for r in app.run(count=2, timeout=300)] == ["a", "c"]
+    assert_all_committed(bootstrap_servers, app.name)
+
+
 @pytest.mark.parametrize("chosen", [False, True], ids=["by name", "by record"])
 def test_a_time_too_far_ahead_is_one_for_the_policy_and_passes_a_repartition_topic(
     bootstrap_servers: str, admin: KafkaAdmin, name: str, tmp_path: Path, chosen: bool

@@ -70,7 +70,7 @@ class RefusedTimes:
         rule = self._policy.production
         if (rule.then if isinstance(rule, Retry) else rule) == FAIL:
             raise refused
-        limit = self._limits.of(output.topic)[1]
+        limit = self._limits.of(output.topic).times
         assert limit is not None, output.topic
         at = [n for n, time in enumerate(times) if limit.first_refused([time], now_ms) is None]
         log.warning("%d results are left out: %s", len(times) - len(at), refused)
@@ -79,7 +79,7 @@ class RefusedTimes:
 
     def refused(self, topic: str, times: Sequence[int], now_ms: int) -> RecordRefusedError | None:
         """The error for the first refused time; None if the topic takes all."""
-        limit = None if topic in self._inside else self._limits.of(topic)[1]
+        limit = None if topic in self._inside else self._limits.of(topic).times
         return None if limit is None else wrong_time(topic, limit, times, now_ms)
 
 

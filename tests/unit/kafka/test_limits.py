@@ -5,7 +5,14 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from streamlet.kafka.limits import NO_LIMITS, TimeLimit, TopicLimits, first_too_large
+from streamlet.clock import ManualClock
+from streamlet.kafka.limits import (
+    NO_LIMITS,
+    LearnedLimits,
+    TimeLimit,
+    TopicLimits,
+    first_too_large,
+)
 
 
 @pytest.mark.parametrize(
@@ -86,3 +93,22 @@ def test_the_first_too_large_record_is_found() -> None:
     headers = [None, [("name", b"text"), ("none", None)], None, None]
     assert first_too_large(keys, values, headers, 88 + 32) is None
     assert first_too_large(keys, values, headers, 88 + 31) == 1
+
+
+def test_a_record_without_a_key_is_refused_on_its_own_where_the_topic_is_compacted() -> None:
+    """The broker turns away the whole batch. Of several that are refused it is the first."""
+    topics = {name: {"cleanup.policy": name, "max.message.bytes": "200"} for name in POLICIES}
+    known = LearnedLimits(TopicLimits.of(topics, {}), None, {}, ManualClock())
+    keys, values = [b"k", None, None, b"k"], [b"v"] * 3 + [b"v" * 200]
+    found = [known.refusal(name, keys, values, None, None) for name in POLICIES]
+    assert [one and (one.index, one.too_large) for one in found] == [
+        (1, False),
+        (1, False),
+        (3, True),
+    ]
+    assert (
+        str(found[0]) == "a record to compact was refused: it has no key, and compact is compacted"
+    )
+
+
+POLICIES = ("compact", "compact,delete", "delete")
