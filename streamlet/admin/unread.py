@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from streamlet.admin.snapshot import GroupSnapshot
 from streamlet.assignor.values import Violation
 from streamlet.control.view import ControlView
+from streamlet.counted import counted
 from streamlet.kafka.ports import TopicInfo
 from streamlet.types import TopicPartition
 
@@ -52,13 +53,17 @@ def unread_partitions(
     ]
 
 
+def _waiting(records: int) -> str:
+    return counted(records, "record waits", "records wait")
+
+
 def unread_violations(unread: Mapping[TopicPartition, int]) -> list[Violation]:
     """T3: of each input with partitions that no task reads: which, and with how many records."""
     return [
         Violation(
             "T3",
             f"{_numbered(parts)} of {topic} {'is' if len(parts) == 1 else 'are'} not read "
-            f"({sum(parts.values())} records wait there): a stateful application keeps to the "
+            f"({_waiting(sum(parts.values()))} there): a stateful application keeps to the "
             "partitions that its state was made for, one without state takes others within "
             "metadata.max.age.ms",
         )

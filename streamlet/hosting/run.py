@@ -17,6 +17,7 @@ from typing import Any
 
 from streamlet.absent import explains_misuse
 from streamlet.clock import Clock, SystemClock
+from streamlet.counted import counted
 from streamlet.errors import TimedOutError
 from streamlet.hosting.host import Host, MetricsPlace
 from streamlet.hosting.hosted import HostedApp
@@ -131,7 +132,8 @@ class RunResults:
             return "did nothing: count=0 is reached before the first record; give 1 or more"
         if not self.most_tasks:
             return "had no task; another instance may have them all, or it needs more time"
-        did = f"ran {self.most_tasks} tasks and processed {self.records:,} records"
+        tasks, records = counted(self.most_tasks, "task"), counted(self.records, "record")
+        did = f"ran {tasks} and processed {records}"
         if not self.records:
             where = " and ".join(sorted(self._inputs)) or "its topics"
             return f"{did}; there was nothing new in {where} (App.reset begins with the old)"

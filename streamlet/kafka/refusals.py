@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from confluent_kafka import KafkaError
 
+from streamlet.counted import counted
 from streamlet.errors import (
     AuthenticationError,
     DeliveryError,
@@ -73,16 +74,23 @@ def record_refused(topic: str, index: int, why: KafkaError) -> DeliveryError:
     return RecordRefusedError(reason, index, too_large=too_large)
 
 
-def _records(failed: Sequence[object]) -> str:
-    return f"{len(failed)} record{'' if len(failed) == 1 else 's'}"
+def not_sent(number: int) -> str:
+    """The beginning of an error for so many records that did not leave."""
+    return counted(number, "record was not sent", "records were not sent")
+
+
+def still_queued(number: int) -> str:
+    """The beginning of an error for so many records that wait for their delivery."""
+    return f"{counted(number, 'record')} still undelivered"
 
 
 def undelivered(failed: Sequence[tuple[str, KafkaError]]) -> DeliveryError:
     """The error for records that were queued and not delivered, each with its topic."""
     where, why = failed[0]
     late = all(error.code() == KafkaError._MSG_TIMED_OUT for _, error in failed)
+    records = counted(len(failed), "record")
     if why.code() in REFUSED:
-        return unwritable(f"{_records(failed)} not delivered to {where}", why, [where])
+        return unwritable(f"{records} not delivered to {where}", why, [where])
     advice = "; create the topic" if why.code() in NO_TOPIC else ""
     if why.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         advice = "; the topic's max.message.bytes takes less than a batch of ours"
@@ -91,5 +99,5 @@ def undelivered(failed: Sequence[tuple[str, KafkaError]]) -> DeliveryError:
     if why.code() == KafkaError.INVALID_RECORD:
         advice = "; a compacted topic takes no record without a key"
     return (UndeliveredError if late else DeliveryError)(
-        f"{_records(failed)} not delivered, first to {where}: {why.str()}{advice}"
+        f"{records} not delivered, first to {where}: {why.str()}{advice}"
     )

@@ -15,6 +15,7 @@ from streamlet.errors import (
     StillQueuedError,
     UndeliveredError,
 )
+from streamlet.kafka import refusals
 from streamlet.kafka.broker_loss import BrokerLossDetector
 from streamlet.kafka.codes import opened
 from streamlet.kafka.farewell import HeldClient
@@ -23,7 +24,6 @@ from streamlet.kafka.log import Deliveries, quiet
 from streamlet.kafka.metadata import finds_brokers, look_up
 from streamlet.kafka.ports import Headers
 from streamlet.kafka.queue_bound import QueueBound, mean_size
-from streamlet.kafka.refusals import record_refused, undelivered, unwritable
 from streamlet.retries import Retries
 from streamlet.rights import REFUSED
 
@@ -280,7 +280,7 @@ class KafkaSink:
             self._look(left)
             left_s -= _LOOK_S
             if left_s <= 0:
-                raise StillQueuedError(f"{left} records still undelivered after {timeout_ms} ms")
+                raise StillQueuedError(f"{refusals.still_queued(left)} after {timeout_ms} ms")
         self._bound.look(0)
         self._check()
 
@@ -350,7 +350,7 @@ class KafkaSink:
     def _give_up(self, why: str) -> None:
         """Drop all queued records."""
         self.fence()
-        raise UndeliveredError(f"{self._bound.records} records were not sent: {why}")
+        raise UndeliveredError(f"{refusals.not_sent(self._bound.records)}: {why}")
 
     def _serve(self, call: Callable[[float], int], timeout_s: float) -> int:
         """Poll or flush; a producer that can never go on raises there, amid its callbacks."""
@@ -368,7 +368,7 @@ class KafkaSink:
         where = ", ".join(sorted(self._topics)) or "any topic"
         failure = f"nothing can be written to {where}"
         if why.code() in REFUSED:
-            return unwritable(failure, why, self._topics)
+            return refusals.unwritable(failure, why, self._topics)
         return DeliveryError(f"{failure}: {why.str()}")
 
     def _refusal(self, topic: str, index: int, why: KafkaError) -> DeliveryError:
@@ -378,7 +378,7 @@ class KafkaSink:
         its own that may not have been served yet.
         """
         if why.code() != KafkaError._FATAL:
-            return record_refused(topic, index, why)
+            return refusals.record_refused(topic, index, why)
         try:
             while self._fatal is None and self._serve(self._producer.poll, _REASON_S):
                 pass
@@ -394,5 +394,5 @@ class KafkaSink:
             failed = [*self._failed]
             self._failed.clear()
             if any(error.code() in DROPPED for _, error in failed):
-                raise UndeliveredError(f"{len(failed)} records were not sent: {_OTHERS}")
-            raise undelivered(failed)
+                raise UndeliveredError(f"{refusals.not_sent(len(failed))}: {_OTHERS}")
+            raise refusals.undelivered(failed)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from streamlet.clock import Clock
+from streamlet.counted import counted
 from streamlet.errors import (
     MissingTopicError,
     OutOfRangeError,
@@ -158,7 +159,7 @@ class GlobalTables:
         self._write()
         self._next_look_ms = self._clock.now_ms() + self._look_ms
         took = (self._clock.now_ms() - began_ms) / 1000
-        log.info("read %d records of global tables in %.1f s", read, took)
+        log.info("read %s of global tables in %.1f s", counted(read, "record"), took)
 
     def _read(
         self,

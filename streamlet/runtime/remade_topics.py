@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from streamlet.counted import counted
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import Admin, NewTopic
 from streamlet.logs import get_logger
@@ -38,18 +39,18 @@ def make_right(
         if counts[topic.name] > topic.partitions:
             raise TopologyError(
                 f"{topic.name} was made by a broker (auto.create.topics.enable) with "
-                f"{counts[topic.name]} partitions in place of {topic.partitions}. Stop all "
-                "instances and delete it: a start makes it again, and fills it from the state on "
-                "their disks"
+                f"{counted(counts[topic.name], 'partition')} in place of {topic.partitions}. Stop "
+                "all instances and delete it: a start makes it again, and fills it from the state "
+                "on their disks"
             )
     smaller = [topic for topic in made if counts[topic.name] < topic.partitions]
     admin.grow_topics({topic.name: topic.partitions for topic in smaller})
     refused = admin.alter_topics({topic.name: dict(topic.config) for topic in made})
     for topic in made:
         log.warning(
-            "%s was made by a broker, with %d partitions and none of its settings "
+            "%s was made by a broker, with %s and none of its settings "
             "(auto.create.topics.enable); %s",
-            *(topic.name, counts[topic.name]),
+            *(topic.name, counted(counts[topic.name], "partition")),
             f"its settings cannot be changed: {refused[topic.name]}"
             if topic.name in refused
             else f"it has {topic.partitions} and its settings now",

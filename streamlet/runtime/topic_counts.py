@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from streamlet.counted import counted
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.graph import Topology
@@ -21,8 +22,9 @@ def check_count(topology: Topology, topic: NewTopic, counts: Mapping[str, int]) 
     if found > topic.partitions and _had_more(topology, topic.name):
         return
     sources = [name for name in _behind(topology, topic.name) if counts[name] == topic.partitions]
+    partitions = counted(topic.partitions, "partition")
     raise TopologyError(
-        f"{' and '.join(sources) or 'the topology'} has {topic.partitions} partitions, but "
+        f"{' and '.join(sources) or 'the topology'} has {partitions}, but "
         f"{topic.name} was made for {found}: keys would meet the state of other keys. Run the "
         "application under another id, or stop all its instances and give streamlet reset "
         "module:attribute: both begin without state. With repartition(partitions=...) in front of "

@@ -11,6 +11,7 @@ from streamlet.closing import Closing
 from streamlet.config import Settings
 from streamlet.control.view import ControlView
 from streamlet.coordinator.session import GroupSession
+from streamlet.counted import counted
 from streamlet.kafka.ports import RecordSource
 from streamlet.logs import get_logger
 from streamlet.processing.global_tables import GlobalTables
@@ -70,9 +71,10 @@ class WorkSummary:
         )
         commits = sum(self._meters.commit.counts)
         log.info(
-            "processed %d records and committed %d times in %d s; running: %d tasks",
-            *(records - self._counted[0], commits - self._counted[1]),
-            *(round((now - self._since_ms) / 1000), len(tasks)),
+            "processed %s and committed %s in %d s; running: %s",
+            counted(records - self._counted[0], "record"),
+            counted(commits - self._counted[1], "time"),
+            *(round((now - self._since_ms) / 1000), counted(len(tasks), "task")),
         )
         self._since_ms, self._counted = now, (records, commits)
 

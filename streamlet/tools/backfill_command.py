@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 import typer
 
+from streamlet.counted import counted
 from streamlet.errors import AppNotFoundError
 from streamlet.hosting.signals import GracefulStop
 from streamlet.tools.application import scaled
@@ -173,5 +174,5 @@ class _BackfillReport:
             "late": self.late,
             "positions": positions,
         }
-        text = f"{application}: {self.records:,} records; instances go on behind them"
+        text = f"{application}: {counted(self.records, 'record')}; instances go on behind them"
         self.output.answer(document, text)

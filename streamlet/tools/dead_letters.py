@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import attrs
 import typer
 
+from streamlet.counted import counted
 from streamlet.errors import ConfigError
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
@@ -180,8 +181,10 @@ def replay(
             _answer(common, topic, plan, done=False)
             return
         if not yes:
-            common.output.notes(_view(topic, plan, "would be"))
-            confirm(common.output, [f"replay {plan.count} letters?"], "nothing was replayed")
+            common.output.notes(_view(topic, plan, done=False))
+            confirm(
+                common.output, [f"replay {counted(plan.count, 'letter')}?"], "nothing was replayed"
+            )
         stop.agree()
         result = _replay(common, found, group, chosen, to, limit, stop)
     _answer(common, topic, result, done=True)
@@ -211,7 +214,11 @@ def skip(
         count = sum(1 for _ in found.read(chosen))
         count = count if limit is None else min(count, limit)
         if not (dry_run or yes):
-            confirm(common.output, [f"skip {count} letters of {topic}?"], "nothing was skipped")
+            confirm(
+                common.output,
+                [f"skip {counted(count, 'letter')} of {topic}?"],
+                "nothing was skipped",
+            )
         if not dry_run:
             stop.agree()
             group.join()
@@ -220,7 +227,7 @@ def skip(
                 count = found.skip(chosen, limit)
             finally:
                 group.leave()
-    text = f"{count} letters {'would be' if dry_run else 'were'} skipped"
+    text = f"{_letters(count, not dry_run)} skipped"
     common.output.answer({"topic": topic, "skipped": count, "done": not dry_run}, text)
 
 
@@ -308,10 +315,16 @@ def _answer(common: Common, topic: str, result: ReplayResult, *, done: bool) -> 
         "unfit": dict(result.unfit),
         "done": done,
     }
-    common.output.answer(document, _view(topic, result, "were" if done else "would be"))
+    common.output.answer(document, _view(topic, result, done=done))
 
 
-def _view(topic: str, result: ReplayResult, verb: str) -> str:
-    lines = [f"{count} letters {verb} replayed to {name}" for name, count in result.topics.items()]
+def _letters(number: int, done: bool) -> str:
+    if done:
+        return counted(number, "letter was", "letters were")
+    return f"{counted(number, 'letter')} would be"
+
+
+def _view(topic: str, result: ReplayResult, *, done: bool) -> str:
+    lines = [f"{_letters(count, done)} replayed to {name}" for name, count in result.topics.items()]
     lines += [f"{count} cannot be: {reason}" for reason, count in result.unfit.items()]
     return "\n".join(lines) or f"no letter of {topic} is to be replayed"

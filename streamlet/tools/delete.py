@@ -8,6 +8,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from streamlet.counted import counted
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
 from streamlet.tools.prompt import StopAfterConsent, Yes
@@ -70,7 +71,7 @@ def _view(plan: DeletePlan) -> RenderableType:
     parts: list[RenderableType] = [
         Text.assemble((plan.application, "bold"), ": delete"),
         Text(f"topics: {names}"),
-        Text(f"its group, with the committed positions of {plan.positions} partitions"),
+        Text(f"its group, with the committed positions of {counted(plan.positions, 'partition')}"),
     ]
     if plan.left:
         parts.append(

@@ -19,6 +19,7 @@ import attrs
 import typer
 
 from streamlet.broker.record import BrokerRecord, running
+from streamlet.counted import counted
 from streamlet.errors import AppNotFoundError, ConfigError, StreamletError
 from streamlet.hosting.signals import GracefulStop
 from streamlet.named_objects import named_parts
@@ -269,4 +270,4 @@ def create_missing(common: Common, servers: str, names: Iterable[str]) -> None:
     finally:
         admin.close()
     for name in missing:
-        common.output.note(f"made topic {name} with {_PARTITIONS} partitions")
+        common.output.note(f"made topic {name} with {counted(_PARTITIONS, 'partition')}")

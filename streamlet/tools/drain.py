@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamlet.clock import SystemClock
+from streamlet.counted import counted
 from streamlet.errors import RefusedError, StreamletError, TimedOutError
 from streamlet.hosting.signals import GracefulStop
 from streamlet.tools.application import state_root
@@ -117,7 +118,7 @@ class DrainView:
                 not_finished(True)
             if self._found.leaving_since_ms and self._found.tasks != shown:
                 shown = self._found.tasks
-                self._output.note(f"{self._found.name} still runs {shown} tasks")
+                self._output.note(f"{self._found.name} still runs {counted(shown, 'task')}")
             self._rest("is still leaving")
         if wait and self._found.ended != "drained":
             how = self._found.ended or "killed"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from streamlet.counted import counted
 from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ class LiveLine:
         records = self._past + sum(one.records for one in members)
         known = [one.lag for one in members if one.lag is not None]
         lag = f"{sum(known):,}" if known else "unknown"
-        tasks = sum(one.tasks for one in members)
         rate = sum(one.rate for one in members)
-        return f"{self._name}: {records:,} records, {rate:,.0f}/s, lag {lag}, {tasks} tasks"
+        done, tasks = counted(records, "record"), counted(sum(one.tasks for one in members), "task")
+        return f"{self._name}: {done}, {rate:,.0f}/s, lag {lag}, {tasks}"
 
 
 def _values(snapshot: Snapshot) -> _Member:

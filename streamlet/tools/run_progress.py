@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.counted import counted
 from streamlet.errors import ProcessingError
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.tools.output import CommandOutput
@@ -105,7 +106,7 @@ class RunProgress:
             "error": error,
         }
         how = "failed" if exit_code else "drained" if drained else "stopped"
-        text = f"{self._name} {how}: {records:,} records processed, {skipped:,} skipped"
+        text = f"{self._name} {how}: {counted(records, 'record')} processed, {skipped:,} skipped"
         if dropped:
             text += f", {dropped:,} dropped for want of a key, a value or a time"
         self._output.answer(document, text)
@@ -133,6 +134,6 @@ class RunProgress:
         eta = "" if event["eta_s"] is None else f", {event['eta_s']:.0f} s left"
         self._output.event(
             f"{self._who(member)} restoring {event['task']} {event['store']}: "
-            f"{event['restored']:,} records, {event['remaining']:,} to go, "
+            f"{counted(event['restored'], 'record')}, {event['remaining']:,} to go, "
             f"{event['rate']:,.0f}/s{eta}"
         )

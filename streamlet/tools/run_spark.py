@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
+from streamlet.counted import counted
 from streamlet.errors import BrokerError, SparkFailedError, UnreachableError
 from streamlet.kafka.stable_offsets import held_text
 from streamlet.kafka.waiting_partitions import WaitingPartitions
@@ -163,14 +164,17 @@ class SparkReport:
             "exit_code": 0,
             "error": None,
         }
-        text = f"{application} stopped: {self.records:,} records in {self.batches:,} batches"
-        self.output.answer(document, text)
+        records, batches = (
+            counted(self.records, "record"),
+            counted(self.batches, "batch", "batches"),
+        )
+        self.output.answer(document, f"{application} stopped: {records} in {batches}")
 
 
 def line(one: BatchProgress) -> str:
     """A micro-batch in one line."""
     return (
-        f"batch {one.batch}: {one.records:,} records in {one.took_ms / 1000:.1f} s "
+        f"batch {one.batch}: {counted(one.records, 'record')} in {one.took_ms / 1000:.1f} s "
         f"({one.records_per_second:,.0f}/s), lag {one.lag:,}, state {_size(one.state_bytes)}"
     )
 

@@ -9,6 +9,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from streamlet.counted import counted
 from streamlet.errors import TimedOutError
 from streamlet.tools.command import Common
 from streamlet.tools.output import CommandOutput, live, table
@@ -222,7 +223,7 @@ def leaving_text(result: ScaleDownResult, *, cancelled: bool) -> str:
 
 def replaced_text(result: ReplaceResult) -> str:
     """The end of a swap, for people."""
-    running = [f"  {name} runs {count} tasks" for name, count in result.tasks.items()]
+    running = [f"  {name} runs {counted(count, 'task')}" for name, count in result.tasks.items()]
     if result.problem is not None:
         return "\n".join([f"not replaced: {result.problem}", *running])
     if not result.done:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from streamlet.counted import counted
 from streamlet.tools.output import table
 from streamlet.tools.scaling_view import size
 
@@ -100,7 +101,7 @@ def _late(instances: list[dict[str, Any]]) -> str:
     if not counts:
         return ""
     by_task = " ".join(f"{task}:{count:,}" for task, count in sorted(counts.items()))
-    return f"late for closed windows: {sum(counts.values()):,} records ({by_task})"
+    return f"late for closed windows: {counted(sum(counts.values()), 'record')} ({by_task})"
 
 
 def _memory(instances: list[dict[str, Any]]) -> str:
@@ -212,7 +213,7 @@ def _unread(unread: dict[str, dict[str, int]]) -> Iterable[str]:
     """A line for each topic with partitions that no task reads."""
     for topic, parts in unread.items():
         numbers = " ".join(sorted(parts, key=int))
-        yield f"not read: {topic} {numbers} ({sum(parts.values()):,} records)"
+        yield f"not read: {topic} {numbers} ({counted(sum(parts.values()), 'record')})"
 
 
 def _global_copies(instances: list[dict[str, Any]]) -> dict[str, dict[str, int]]:

@@ -9,6 +9,7 @@ import attrs
 import typer
 
 from streamlet.config.relations import MOST_REPLICAS
+from streamlet.counted import counted
 from streamlet.errors import MissingTopicError, RefusedError
 from streamlet.records import TYPE_NAMES, WINDOWED_NAMES
 from streamlet.tools.command import Common, command
@@ -81,7 +82,8 @@ def create(
         for name in names:
             if name in there and there[name].partitions != partitions:
                 raise RefusedError(
-                    f"topic {name} is there with {there[name].partitions} partitions, "
+                    f"topic {name} is there with "
+                    f"{counted(there[name].partitions, 'partition')}, "
                     f"not {partitions}"
                 )
         missing = [name for name in names if name not in there]

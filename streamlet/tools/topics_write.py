@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from streamlet.counted import counted
 from streamlet.errors import ConfigError, DeliveryError
 from streamlet.kafka.placements import DEFAULT, partitioner_name
 from streamlet.tools.command import Common, command
@@ -78,7 +79,9 @@ def write(
         common.output.note("reading lines from the keyboard; Ctrl-D ends")
     with closing(_opened(file)) as lines:
         count = _write(common, topic, reader, lines, file, placed)
-    common.output.answer({"topic": topic, "records": count}, f"wrote {count:,} records to {topic}")
+    common.output.answer(
+        {"topic": topic, "records": count}, f"wrote {counted(count, 'record')} to {topic}"
+    )
 
 
 def line_reader(format_: str, key: str | None, value: str) -> LineReader:
@@ -125,7 +128,7 @@ def _write(
             while batch := list(islice(records, 1 if file == _STDIN else _BATCH)):
                 writer.send(batch)
                 if file != _STDIN:
-                    common.output.status(f"{writer.sent:,} records sent to {topic}")
+                    common.output.status(f"{counted(writer.sent, 'record')} sent to {topic}")
         except BaseException as error:
             _stopped(common, writer, error)
             raise
@@ -140,7 +143,8 @@ def _stopped(common: Common, writer: TopicWriter, error: BaseException) -> None:
         if str(error) not in str(undelivered):
             common.output.note(str(undelivered))
     else:
-        common.output.note(f"{delivered:,} records before that were written to {writer.topic}")
+        before = counted(delivered, "record before that was", "records before that were")
+        common.output.note(f"{before} written to {writer.topic}")
 
 
 def _good(reader: LineReader, lines: TextIO, file: Path) -> Iterator[InputRecord]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from streamlet.clock import Clock, SystemClock
+from streamlet.counted import counted
 from streamlet.errors import TimedOutError
 from streamlet.tools.application import named, state_root
 from streamlet.tools.command import Common, command
@@ -83,7 +84,7 @@ def await_count(file: Path, count: int, clock: Clock) -> None:
     while (found := InstanceFolder.read(file)).workers != count:
         if found.pid is None or clock.now_ms() >= until_ms:
             raise TimedOutError(
-                f"{found.name} has {found.workers} workers, not {count}: it does "
+                f"{found.name} has {counted(found.workers, 'worker')}, not {count}: it does "
                 "not take what it is asked for"
             )
         pause.wait(POLL_S)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
+from streamlet.counted import counted
 from streamlet.errors import MissingTopicError, TopologyError
 from streamlet.topology.nodes import InternalTopic, SourceNode
 from streamlet.topology.subtopologies import Subtopology
@@ -96,9 +97,9 @@ def _check_tables(subtopology: Subtopology, counts: Mapping[str, int]) -> None:
         topic = spec.source_topic
         if topic is not None and counts[topic] < most:
             raise TopologyError(
-                f"{topic} is read as a table and has {counts[topic]} partitions, but subtopology "
-                f"{subtopology.id} has {most} tasks, and each needs one of it; send what is merged "
-                "with it through repartition()"
+                f"{topic} is read as a table and has {counted(counts[topic], 'partition')}, but "
+                f"subtopology {subtopology.id} has {most} tasks, and each needs one of it; send "
+                "what is merged with it through repartition()"
             )
 
 
@@ -159,8 +160,8 @@ def _settle(
     for topic, other in known.items():
         if other != number:
             raise TopologyError(
-                f"{first} has {number} partitions and {topic} has {other}, but subtopology "
-                f"{subtopology.id} joins them and needs equal counts; "
+                f"{first} has {counted(number, 'partition')} and {topic} has {other}, but "
+                f"subtopology {subtopology.id} joins them and needs equal counts; "
                 "send one of them through repartition()"
             )
     counts.update(dict.fromkeys(group, number))

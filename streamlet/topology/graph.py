@@ -15,6 +15,7 @@ import attrs
 from streamlet.absent import explains_misuse
 from streamlet.config.optimizations import MERGE_REPARTITION_TOPICS, SINGLE_STORE_SELF_JOIN
 from streamlet.control.values import ChangelogTypes
+from streamlet.counted import counted
 from streamlet.errors import TopologyError
 from streamlet.topology import copartition
 from streamlet.topology.merging import with_merged_topics
@@ -54,8 +55,7 @@ class Topology:
     foreign_joins: tuple[ForeignJoin, ...] = ()
 
     def __repr__(self) -> str:
-        count = len(self.subtopologies)
-        parts = f"{count} subtopolog{'y' if count == 1 else 'ies'}"
+        parts = counted(len(self.subtopologies), "subtopology", "subtopologies")
         return f"<Topology of {self.application!r}, {parts}: App.describe() shows it>"
 
     def subtopology(self, number: int) -> Subtopology:

@@ -68,7 +68,7 @@ def test_a_global_table_is_whole_at_the_start_kept_and_followed(
     put(prices, ("p1", "2"))
     put(orders, ("k", "p1"))
     assert [result.value for result in app.run(count=1, timeout=300)] == ["p1: 2"]
-    assert "read 1 records of global tables" in caplog.text
+    assert "read 1 record of global tables" in caplog.text
 
     def order_until_followed() -> None:
         put(prices, ("p1", "3"))

@@ -312,7 +312,7 @@ def test_standard_input_is_written_as_it_comes(topic: Topic) -> None:
         finally:
             writer.kill()
     assert (writer.returncode, out) == (130, "")
-    assert f"1 records before that were written to {topic.name}" in error
+    assert f"1 record before that was written to {topic.name}" in error
 
 
 def test_a_record_that_the_topic_does_not_take_is_named_by_its_line(
@@ -320,7 +320,7 @@ def test_a_record_that_the_topic_does_not_take_is_named_by_its_line(
 ) -> None:
     topic = Topic(bootstrap_servers, tmp_path, **{"max.message.bytes": "1000"})
     failed = topic.write(f"a\n{'x' * 2000}\nc\n", exit_code=1)
-    assert f"1 records before that were written to {topic.name}" in failed.stderr
+    assert f"1 record before that was written to {topic.name}" in failed.stderr
     assert f"records.txt, line 2: a record to {topic.name} was refused" in failed.stderr
     assert [record["value"] for record in topic.read()] == ["a"]
 

@@ -17,6 +17,7 @@ import attrs
 import msgspec
 
 from streamlet.absent import explains_misuse
+from streamlet.counted import counted
 from streamlet.kafka.ports import Headers
 from streamlet.lazy_results import count_before_promise, lazy_text, promise_text
 from streamlet.user_code import package_of, shown
@@ -190,7 +191,8 @@ def column_of(result: Any, count: int) -> list[Any]:
     values = list(result) if isinstance(result, list) else _listed(result)
     if len(values) != count:
         raise NoColumnError(
-            f"the function returned {len(values)} values for a batch of {count} records: expected "
+            f"the function returned {counted(len(values), 'value')} for a batch of "
+            f"{counted(count, 'record')}: expected "
             "one for each"
         )
     if promise_text(values[0]) is not None:

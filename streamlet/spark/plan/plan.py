@@ -15,6 +15,7 @@ from zlib import crc32
 
 import attrs
 
+from streamlet.counted import counted
 from streamlet.errors import StateError, TopologyError
 from streamlet.kafka.placements import DEFAULT
 from streamlet.spark.kafka.placement import groups
@@ -151,7 +152,7 @@ def check_counts(planned: Mapping[str, Sized], there: Mapping[str, int]) -> None
 
 def _more_partitions(topic: str, count: int, now: str) -> str:
     return (
-        f"{topic} had {count} partitions when the query was planned and now has {now}: "
+        f"{topic} had {counted(count, 'partition')} when the query was planned and now has {now}: "
         "the query must start again, with a new checkpoint"
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.counted import counted
 from streamlet.web.live.graph import TopologyDrawing, delay_shown, latencies
 from streamlet.web.live.history import ReadingHistory
 from streamlet.web.live.timeline import Timeline
@@ -127,7 +128,8 @@ def _errors(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
                     if text:
                         yield {"about": f"{task['task']} on {member['member']}", "text": text}
     for topic, parts in status["unread"].items():
-        text = f"partitions {', '.join(parts)} are read by no task: {sum(parts.values()):,} records"
+        waiting = counted(sum(parts.values()), "record")
+        text = f"partitions {', '.join(parts)} are read by no task: {waiting}"
         yield {"about": topic, "text": text}
     for one in status["unassigned"]:
         yield {"about": one["task"], "text": "no member has it"}

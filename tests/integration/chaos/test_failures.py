@@ -228,7 +228,7 @@ def test_a_changelog_that_the_broker_makes_again_while_it_runs_is_made_right_and
     load.send(1_000)
     load.flush()
     cluster.await_settled()
-    assert f"{changelog} was made by a broker, with 1 partitions" in instance.log()
+    assert f"{changelog} was made by a broker, with 1 partition" in instance.log()
     assert instance.stop() == 0, instance.log()
     assert cluster.admin.topics()[changelog].partitions == PARTITIONS
     assert cluster.admin.topic_config(changelog)["cleanup.policy"] == "compact"

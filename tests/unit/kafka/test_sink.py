@@ -41,7 +41,7 @@ def test_records_that_stay_queued_are_a_failure_that_may_pass(sink: KafkaSink) -
     sink.send("t", [b"k"], [b"v"])
     # The client counts its own events as well, such as that no broker was there.
     with pytest.raises(
-        StillQueuedError, match=r"[12] records still undelivered after 50"
+        StillQueuedError, match=r"(1 record|2 records) still undelivered after 50"
     ) as caught:
         sink.flush(50)
     assert caught.value.passing
@@ -69,7 +69,7 @@ def test_a_full_queue_is_given_up_by_who_may_not_write_any_more(
 
     with PortReservation() as nobody:
         full = sink_type(client, {})(f"127.0.0.1:{nobody.port}", may_write=may_write)
-        with pytest.raises(UndeliveredError, match="records were not sent: another member"):
+        with pytest.raises(UndeliveredError, match="not sent: another member"):
             full.send("t", [None] * 10_000, [b"x" * 1_000] * 10_000, headers=headers)
         assert FIRST_BYTES // 2_000 < max(asked) < FIRST_BYTES // 900, "it waited for room"
         full.close()
@@ -85,7 +85,7 @@ def test_a_client_that_lost_its_brokers_is_given_up_when_nothing_was_delivered_f
         with pytest.raises(StillQueuedError):
             sink.flush(10)
         clock.advance(1)
-        with pytest.raises(UndeliveredError, match="1 records were not sent: the client lost"):
+        with pytest.raises(UndeliveredError, match="1 record was not sent: the client lost"):
             sink.flush(10)
         sink.close()
 

@@ -44,7 +44,7 @@ def test_a_changelog_that_a_broker_made_gets_its_partitions_and_settings(
     assert partitions(log, CHANGELOG) == 4
     assert log.config(CHANGELOG) == dict(CHANGELOG_CONFIG)
     assert log.end(TopicPartition(CHANGELOG, 0)) == 1
-    assert "was made by a broker, with 1 partitions" in caplog.text
+    assert "was made by a broker, with 1 partition" in caplog.text
     caplog.clear()
     prepared(log, stateful())
     assert not caplog.text

@@ -38,7 +38,7 @@ def test_a_line_tells_of_what_came_since_the_line_before(
     clock.advance(61_000)
     lines.step()
     assert caplog.messages == [
-        "processed 70 records and committed 3 times in 60 s; running: 1 tasks",
+        "processed 70 records and committed 3 times in 60 s; running: 1 task",
         "processed 5 records and committed 0 times in 61 s; running: 0 tasks",
     ]
 

@@ -59,7 +59,7 @@ def test_ranges_are_read_by_the_task_that_processes_them() -> None:
 
 
 def test_a_range_of_a_partition_that_came_later_ends_the_query() -> None:
-    with pytest.raises(StateError, match=r"orders had 1 partitions .* now has a partition 1"):
+    with pytest.raises(StateError, match=r"orders had 1 partition .* now has a partition 1"):
         handed_on(planned(joining, orders=1, customers=1), Range(TopicPartition("orders", 1), 0, 9))
 
 

@@ -358,7 +358,7 @@ def test_a_partition_that_came_later_ends_the_query() -> None:
     columns = {"key": [b"k"], "value": [b"v"], "topic": ["orders"], "partition": [1]}
     rows = pa.RecordBatch.from_pydict(columns | {"offset": [0], "timestamp": [0]})
     pack = Pack(planned(joining, orders=1, customers=1))
-    with pytest.raises(StateError, match=r"orders had 1 partitions .* now has a partition 1"):
+    with pytest.raises(StateError, match=r"orders had 1 partition .* now has a partition 1"):
         list(pack(iter([rows])))
 
 

@@ -115,7 +115,7 @@ def test_ctrl_c_ends_the_waiting_and_the_instance_goes_on_leaving(
         text=True,
     ) as command:
         assert command.stderr is not None
-        assert command.stderr.readline() == "h1 still runs 1 tasks\n"
+        assert command.stderr.readline() == "h1 still runs 1 task\n"
         command.send_signal(number)
         out, err = command.communicate(timeout=300)
     assert (command.returncode, json.loads(out)["drained"], err) == (4, False, "")

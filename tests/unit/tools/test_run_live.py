@@ -47,7 +47,7 @@ def test_the_workers_values_are_added_up_those_that_ended_count_with_their_recor
     live.take(1, snapshot(500, 10.0, 1))
     assert live.text == "one: 1,500 records, 30/s, lag 11, 3 tasks"
     live.ended(0)
-    assert live.text == "one: 1,500 records, 10/s, lag unknown, 1 tasks"
+    assert live.text == "one: 1,500 records, 10/s, lag unknown, 1 task"
     live.take(0, snapshot(1, 1.0, 2, 4))
     assert live.text == "one: 1,501 records, 11/s, lag 4, 3 tasks"
 
@@ -80,7 +80,7 @@ def test_events_of_workers_reach_the_line(screen: Screen) -> None:
     output = CommandOutput(as_json=False, err=screen)
     progress = RunProgress(output, "app", "one", live := LiveLine(output, "one"))
     progress.event(0, snapshot(3, 1.0, 1, 2).to_event())
-    assert "one: 3 records, 1/s, lag 2, 1 tasks" in screen.getvalue()
+    assert "one: 3 records, 1/s, lag 2, 1 task" in screen.getvalue()
     progress.event(0, {"event": "exited", "exit_code": 0})
     assert live.text == "one: 3 records, 0/s, lag unknown, 0 tasks"
 

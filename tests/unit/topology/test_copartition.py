@@ -73,7 +73,7 @@ def test_topics_that_are_cogrouped_need_equal_counts() -> None:
     second = app.stream("b", key=str, value=str).group_by_key()
     grouped = first.cogroup(lambda k, v, n: n + 1).cogroup(second, lambda k, v, n: n + 2)
     grouped.aggregate(lambda: 0, store="n")
-    with pytest.raises(TopologyError, match="a has 1 partitions and b has 2"):
+    with pytest.raises(TopologyError, match="a has 1 partition and b has 2"):
         app.topology().tasks({"a": 1, "b": 2})
 
 
