@@ -38,6 +38,11 @@ from streamlet.types import TaskId
 
 log = get_logger(__name__)
 
+#: The refusal of an assignment that no member of ours made.
+_OTHERS = (
+    "the group has consumers of group.protocol=consumer, and the broker, not a member of ours, "
+    "assigns partitions to all: end them, or give the application another id"
+)
 #: Name of the protocol, in groups of either type.
 PROTOCOL = "streamlet-v1"
 
@@ -195,10 +200,13 @@ class TasksProtocol:
         Raises:
             wire.WireError: if the leader's bytes are malformed, several times in a row.
             FatalGroupError: if the leader cannot read ours.
-            RefusedError: if our subtopologies have other numbers than the group's.
+            RefusedError: if our subtopologies have other numbers than the group's, or if the
+                broker assigns partitions, because others are in the group (KIP-848).
         """
         try:
-            data = open_assignment(data, self.protocol_type)
+            given, data = data, open_assignment(data, self.protocol_type)
+            if given and not data:
+                raise RefusedError(_OTHERS)
             assignment = wire.decode_assignment(data, self._latest) if data else self._agreed
         except wire.TooNewError as error:  # from a newer program with our static id
             return self._again(Assignment(), f"restarted as an older program: {error}")

@@ -6,8 +6,11 @@ import struct
 
 import pytest
 
+from streamlet.errors import RefusedError
+from streamlet.rebalance import consumer_protocol as kafka
 from streamlet.rebalance import wire
 from streamlet.rebalance.values import Assignment
+from streamlet.types import TopicPartition
 from tests.unit.rebalance.test_protocol import T00, Bench
 
 
@@ -31,3 +34,16 @@ def test_a_member_joins_again_and_ends_with_an_error_where_that_does_not_help(
         bench.protocol.decode(garbage)
     with pytest.raises(wire.WireError, match="4 times in a row; is another program in this group"):
         bench.protocol.decode(garbage)
+
+
+@pytest.mark.parametrize("given", [frozenset(), frozenset({TopicPartition("in", 0)})])
+def test_partitions_that_the_broker_assigns_are_not_taken_for_no_tasks(
+    given: frozenset[TopicPartition],
+) -> None:
+    """It lets us join consumers of ``group.protocol=consumer``, and gives us some of theirs."""
+    bench = Bench(mode="eager")
+    answer = kafka.encode_assignment(kafka.ConsumerAssignment(kafka.V3, given, b""))
+    with pytest.raises(
+        RefusedError, match=r"group\.protocol=consumer.*give the application another"
+    ):
+        bench.protocol.decode(answer)
