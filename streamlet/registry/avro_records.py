@@ -67,7 +67,7 @@ def avro(
     given = schema if schema is not None else schema_of(of, namespace) if typed else of
     bare = bare_avro(given)
     own = RegistrySchema("AVRO", _text(bare.declared))
-    lower, lift = converters(of) if typed else (None, None)
+    lower, lift = converters(of, bare.declared) if typed else (None, None)
 
     def reader(written: RegistrySchema) -> Callable[[bytes], Any]:
         return _reader(written, own, bare, given, lift)
