@@ -106,7 +106,7 @@ class StateProcess:
         places, given, ckeys, error = self._with_keys(batch)
         self._store.load_many(ckeys)
         columns = places, records_of(given), ckeys, given.offsets
-        for index, record, ckey, offset in zip(*columns):  # noqa: B905
+        for taken, (index, record, ckey, offset) in enumerate(zip(*columns)):  # noqa: B905
             if not self._rules.by_clock:
                 self._observed = record.timestamp
                 yield from self._fire(self._observed, offset, given)
@@ -118,14 +118,17 @@ class StateProcess:
             except BaseException as failure:  # a user function may raise anything, or exit
                 self._forwarding.cut(before)
                 done = self._forwarding.take(batch)
+                self._task.dropped(self._name, index - taken)
                 raise OperatorFailed(index, done, again=True) from failure
             if not self._rules.by_clock:
                 yield from self._fire(self._observed, offset, given)
             if len(self._forwarding) >= PART:
                 yield self._forwarding.take(given)
         done = self._forwarding.take(given)
+        end = len(batch) if error is None else places[len(given)]
+        self._task.dropped(self._name, end - len(given))
         if error is not None:
-            raise OperatorFailed(places[len(given)], done) from error
+            raise OperatorFailed(end, done) from error
         yield done
 
     def _with_keys(
@@ -135,7 +138,6 @@ class StateProcess:
         places: Sequence[int] = range(len(batch))
         if has_null(batch.keys):
             mask = not_null(batch.keys)
-            self._task.dropped(self._name, len(mask) - sum(mask))
             batch, places = batch.select(mask), list(compress(places, mask))
         return places, *keyed(self._store, batch)
 

@@ -154,3 +154,20 @@ def test_a_processor_that_is_no_function_of_state_is_still_given_the_context() -
         driver.pipe_inputs("in", [("a", "x"), ("a", "y")])
         values = [value for _, value, _ in output(driver)]
     assert values == ["1 0 State('a', {'n': 1}) 1", "2 1 State('a', {'n': 2}) 1"]
+
+
+def test_what_was_left_out_before_a_failure_counts_once() -> None:
+    """The rest of its batch was counted again behind each record that failed."""
+
+    def fails(record: sl.Record[str, str], state: sl.State[str]) -> str:
+        if record.value == "!":
+            raise ValueError(record.value)
+        return last(record, state)
+
+    app = sl.App("a", on_error="skip")
+    stream(app).process_values(fails, name="fails", value=str).to("out")
+    with TopologyTestDriver(app) as driver:
+        keys = [None if value == "-" else "a" for value in "-1-!-2!-"]
+        driver.pipe_inputs("in", zip(keys, "-1-!-2!-", strict=True))
+        assert [value for _, value, _ in output(driver)] == ["- 1", "1 2"]
+        assert (driver.dropped(), driver.skipped()) == (4, 2)
