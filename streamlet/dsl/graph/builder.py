@@ -145,12 +145,17 @@ class Builder:
             self._sources[read] = (node, own)
             return own
         node = known[0]
-        same = alike(node.key, serdes[0]) and alike(node.value, serdes[1])
-        same &= (node.reset, node.partitioner) == (reset, by)
-        if not same or node.timestamp is not timestamp[0]:
+        other = {
+            f"key= {node.key.name} and {serdes[0].name}": not alike(node.key, serdes[0]),
+            f"value= {node.value.name} and {serdes[1].name}": not alike(node.value, serdes[1]),
+            f"reset= {node.reset!r} and {reset!r}": node.reset != reset,
+            f"partitioner= {node.partitioner} and {by}": node.partitioner != by,
+            "timestamp= of two functions": node.timestamp is not timestamp[0],
+        }
+        if any(other.values()):
             raise TopologyError(
                 f"topic {', '.join(read)!r} is read twice with different settings: "
-                f"({node.key.name}, {node.value.name}) and ({serdes[0].name}, {serdes[1].name}); "
+                f"{', '.join(text for text, differs in other.items() if differs)}; "
                 "read it once and use the stream twice"
             )
         if name is not None and name != node.name:

@@ -81,6 +81,21 @@ def test_a_topic_that_a_stream_comes_from_is_written_only_where_that_is_meant() 
         assert [record.value for record in driver.read_output("done")] == [2, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"reset": "latest"}, "reset= None and 'latest'; read it once"),
+        ({"timestamp": lambda k, v, t: t}, "timestamp= of two functions; read it once"),
+        ({"value": bytes}, "value= str and bytes; read it once"),
+    ],
+)
+def test_a_topic_that_is_read_in_two_ways_says_in_which(how: Any, words: str) -> None:
+    app = sl.App("a")
+    app.stream("in", key=str, value=str)
+    with pytest.raises(TopologyError, match=f"read twice with different settings: {words}"):
+        app.stream("in", **{"key": str, "value": str, **how})
+
+
 def test_a_pattern_of_bytes_is_refused_where_it_is_given() -> None:
     with pytest.raises(WrongTypeError, match=r"stream\(\) expects a pattern of text, .*got b'a"):
         sl.App("bytes").stream(re.compile(b"a.*"), key=str, value=str)  # type: ignore[arg-type]
