@@ -18,7 +18,8 @@ from streamlet.bounded import is_deeper
 from streamlet.errors import SerdeError
 from streamlet.registry import Schemas
 from streamlet.registry import avro as avro_records
-from streamlet.serdes.json_types import bare_type, describe, is_immutable, type_name
+from streamlet.serdes.json_types import describe, is_immutable, is_simple, type_name
+from streamlet.serdes.pydantic_models import is_pydantic, pydantic_converter
 from streamlet.serdes.resolve import serde as serde_of
 from streamlet.serdes.serde import Serde, build
 
@@ -42,8 +43,6 @@ _OPERATIONS: dict[object, Operation] = {
     "m": "message",
 }
 _LETTERS = {name: letter for letter, name in _OPERATIONS.items()}
-#: Types that are a key of one column.
-_ONE_COLUMN = (int, str, float, bool)
 _DEEPEST = 100
 
 
@@ -118,8 +117,8 @@ def debezium(key: type[K], value: type[V], *, registry: Schemas | None = None) -
     """Topics of change events by Debezium; the record itself says whether it is JSON or Avro.
 
     Args:
-        key: the type of keys: a class with their columns, or of keys with one column ``int``,
-            ``str``, ``float`` or ``bool``.
+        key: the type of keys: a class with their columns, or of keys with one column that of the
+            column, such as ``int``, ``str`` or ``UUID``.
         value: the type of rows: a class with columns by their names, or ``dict``. Columns that it
             does not have are left out. Times are as the connector writes them: numbers, unless it
             is told otherwise.
@@ -167,7 +166,7 @@ class _Documents:
 def _keys(of: Any, registry: Schemas | None) -> Serde[Any]:
     """The serde of keys; written, they are JSON without a schema."""
     bare, name = serde_of(of), f"debezium key({type_name(of)})"
-    documents, one_column = _Documents(name, registry), bare_type(of) in _ONE_COLUMN
+    documents, one_column = _Documents(name, registry), is_simple(describe(of))
     written = msgspec.json.Encoder(order="sorted") if one_column else None
 
     def decode(raw: bytes) -> Any:
@@ -177,7 +176,7 @@ def _keys(of: Any, registry: Schemas | None) -> Serde[Any]:
                 columns = ", ".join(map(str, found)) or "none"
                 raise SerdeError(f"{name}: expected a key of one column, got {columns}")
             (found,) = found.values()
-        return msgspec.convert(found, of)
+        return msgspec.convert(found, of, str_keys=True)
 
     def encode(value: Any) -> bytes:
         return bare.encode(value) if written is None else written.encode(value)
@@ -199,14 +198,19 @@ def _events(of: Any, rows: Serde[Any], registry: Schemas | None) -> Serde[Change
     """The serde of events; written, they are JSON without a schema."""
     name = f"debezium({type_name(of)})"
     documents = _Documents(name, registry)
+    by_pydantic = pydantic_converter(of) if is_pydantic(of) else None
 
     def row(found: Any) -> Any:
-        return None if found is None else msgspec.convert(found, of)
+        if found is None:
+            return None
+        if by_pydantic is not None:
+            return by_pydantic(found)
+        return msgspec.convert(found, of, str_keys=True)
 
     def row_before(found: Any) -> Any:
         try:
             return row(found)
-        except msgspec.ValidationError:
+        except ValueError:  # of msgspec and of pydantic
             return None  # of most tables PostgreSQL logs the key's columns alone
 
     def decode(raw: bytes) -> ChangeEvent[Any]:

@@ -285,6 +285,11 @@ def bare_kind(kind: kinds.Type) -> kinds.Type:
     return kind
 
 
+def is_simple(kind: kinds.Type) -> bool:
+    """True for text, numbers, times and the like, which have no parts."""
+    return isinstance(bare_kind(kind), (*_SIMPLE, kinds.BoolType))
+
+
 def _kind_name(kind: kinds.Type) -> str:
     kind = bare_kind(kind)
     cls = class_of(kind)

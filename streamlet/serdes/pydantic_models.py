@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import Any, get_args, get_origin
 
@@ -67,6 +67,22 @@ def pydantic_schema(of: type[Any]) -> dict[str, Any]:
 
     found: dict[str, Any] = TypeAdapter(of).json_schema(by_alias=True, mode="serialization")
     return found
+
+
+def pydantic_converter(of: type[Any]) -> Callable[[Any], Any]:
+    """A function from a dict, of a document that was read, to a value of such a class.
+
+    It raises ``ValueError`` with the places that do not fit, and why.
+    """
+    form = _Form.of(type_name(of), of)
+
+    def convert(found: Any) -> Any:
+        try:
+            return form.adapter.validate_python(found)
+        except form.invalid as error:
+            raise ValueError(_places(error)) from error
+
+    return convert
 
 
 def _refused() -> Any:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
+import pydantic
 import pytest
 
 import streamlet as sl
@@ -156,6 +159,35 @@ def test_keys_of_several_columns_are_a_class(server: RegistryServer) -> None:
     with TopologyTestDriver(app) as driver:
         driver.pipe_bytes(TOPIC, *plain({"region": "eu", "id": 1}, LIFE[0]))
         assert driver.store("customers").get(Key(1, "eu")) == Customer(1, "a")
+
+
+class Model(pydantic.BaseModel):
+    id: int
+    at: datetime
+    names: dict[int, str] = {}
+
+
+@dataclass
+class Row:
+    id: int
+    at: datetime
+    names: dict[int, str]
+
+
+@pytest.mark.parametrize("of", [Model, Row])
+@pytest.mark.parametrize(("key", "written"), [(UUID(int=1), str(UUID(int=1))), (7, 7)])
+def test_rows_are_of_any_class_and_keys_of_one_column_of_any_type(
+    of: Any, key: Any, written: Any
+) -> None:
+    app = sl.App("shop")
+    sl.debezium(type(key), of).table(app, TOPIC, store="rows").to_stream().to("rows")
+    row = {"id": 1, "at": "2026-01-02T03:04:05Z", "names": {"1": "a"}, "more": 1}
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_bytes(TOPIC, *plain({"id": written}, event("u", {"id": 1}, row)))
+        found = of(id=1, at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), names={1: "a"})
+        assert driver.store("rows").get(key) == found
+        (record,) = driver.read_output("rows")
+        assert (record.key, record.value) == (key, found)
 
 
 @pytest.mark.parametrize(
