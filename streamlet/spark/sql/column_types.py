@@ -16,6 +16,7 @@ from streamlet.serdes import Serde, Windowed
 from streamlet.serdes.avro import named_types
 from streamlet.serdes.json_decoders import class_of
 from streamlet.serdes.json_types import bare_kind, describe
+from streamlet.serdes.pydantic_models import is_pydantic
 
 #: Spark's times: microseconds.
 _INSTANT = pa.timestamp("us", tz="UTC")
@@ -72,7 +73,7 @@ _AVRO_LOGICAL: dict[str, pa.DataType | None] = {
 def column_type(serde: Serde[Any]) -> pa.DataType | None:
     """The type of a column with all values of a serde; None: only their bytes are one."""
     declared = serde.declared
-    if declared is None:
+    if declared is None or is_pydantic(declared):
         return None
     if isinstance(declared, dict | list | str):
         return _of_avro(declared, (), named_types(declared))

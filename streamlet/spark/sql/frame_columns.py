@@ -9,6 +9,7 @@ import attrs
 
 from streamlet.errors import ConfigError
 from streamlet.serdes import Serde
+from streamlet.serdes.pydantic_models import is_pydantic
 from streamlet.spark.sql.typed_columns import source_serdes
 from streamlet.topology.graph import Topology
 
@@ -217,7 +218,7 @@ def _check_type(
         if not (pa.types.is_struct(found) or pa.types.is_map(found)):
             raise ConfigError([f"{shown} is {found}, and the {name} is a {serde.name}: a struct"])
         return
-    if wanted is None and serde.declared is not None:
+    if wanted is None and serde.declared is not None and not is_pydantic(serde.declared):
         return  # no column can hold every value, but those of this one may fit: rows will show it
     if wanted is None:
         if not pa.types.is_binary(found):

@@ -13,6 +13,7 @@ import msgspec
 
 from streamlet.errors import SerdeError, TopologyError
 from streamlet.serdes import ColumnError, Serde, Windowed
+from streamlet.serdes.pydantic_models import is_pydantic
 from streamlet.spark.cluster.session import require_pyspark
 from streamlet.spark.error_notes import reported_rows
 from streamlet.spark.plan.reference import Application, reference_of, resolve
@@ -155,7 +156,7 @@ def encoder(serde: Serde[Any], where: str) -> Callable[[pa.Array], list[bytes | 
     from streamlet.spark.sql.column_types import is_document
     from streamlet.spark.sql.column_values import from_column
 
-    if serde.declared is None and not is_document(serde):
+    if is_pydantic(serde.declared) or (serde.declared is None and not is_document(serde)):
         return lambda column: column.to_pylist()
     # A dict of an Avro record is its value, and so is any of a document.
     as_it_is = serde.declared is None or isinstance(serde.declared, dict | list | str)
