@@ -75,6 +75,16 @@ _PACKAGES = frozenset(
 )
 #: What msgspec says of ``InitVar``; the class is not in it.
 _INIT_VARS = "dataclasses with `InitVar` fields are not supported"
+_TAGGED = f"use structs of msgspec with tag=True, by which JSON tells them apart, {_WHOLE}"
+#: How msgspec begins to say why it refuses a type, and the way out.
+_WAYS_OUT: dict[str, str] = {
+    "Enums must contain": f"give it values of one of the two, {_WHOLE}",
+    "Type unions containing a custom": f"of models make a RootModel of it, or {_TAGGED}",
+    "Type unions may not contain more than one custom": f"make a RootModel of it, or {_TAGGED}",
+    "Type unions may not contain more than one str-like": f"use str, and convert it, {_WHOLE}",
+    "Type unions": _TAGGED,
+    "Literal may only contain": f"use the type of its values, {_WHOLE}",
+}
 #: What ``msgspec.Meta`` may demand of a value beside its type.
 _DEMANDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz")
 
@@ -191,9 +201,11 @@ def _reason(error: Exception) -> str:
             "the default of an attribute is made of the instance (takes_self=True): set it in "
             f"__attrs_post_init__, {_WHOLE}"
         )
-    if str(error) == _INIT_VARS:  # in whole: the name of a class may have any words in it
-        return f"{error}; make it a field, or give a pair (encode, decode)"
-    return str(error)
+    text = str(error)  # the name of a class in it may have any words
+    if text == _INIT_VARS:
+        return f"{text}; make it a field, or give a pair (encode, decode)"
+    way_out = next((way for begin, way in _WAYS_OUT.items() if text.startswith(begin)), None)
+    return text if way_out is None else f"{text}; {way_out}"
 
 
 def _no_annotation(attribute: str) -> str:

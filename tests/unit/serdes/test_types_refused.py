@@ -9,12 +9,14 @@ import typing
 from collections import Counter, OrderedDict, deque
 from dataclasses import InitVar, dataclass, field
 from decimal import Decimal
+from enum import Enum
 from typing import Annotated, Any, cast
 
 import attr
 import attrs
 import msgspec
 import numpy
+import pydantic
 import pytest
 
 from streamlet.errors import SerdeError
@@ -24,6 +26,14 @@ from tests.unit.serdes.test_types import Above, Frozen, Nested, Open
 
 class Base:
     kept = 0
+
+
+class Model(pydantic.BaseModel):
+    a: int
+
+
+class Other(pydantic.BaseModel):
+    b: int
 
 
 @attrs.define
@@ -70,6 +80,11 @@ class Absent:
     when: dt.datetime = None  # type: ignore[assignment]
 
 
+@dataclass
+class Unlike:
+    m: int
+
+
 @attr.s
 class Bare:
     n = attr.ib()
@@ -103,6 +118,10 @@ class OfItself:
         (Counter[str], "cannot carry Counter"),
         (numpy.int64, "cannot carry int64; use int in its place"),
         (Base, "cannot carry Base"),
+        (Enum("Mixed", {"A": 1, "B": "b"}), "all int values.*; give it values of one of the two"),
+        (Absent | Unlike, "; use structs of msgspec with tag=True"),
+        (str | dt.datetime, "one str-like type.*; use str, and convert it, or a pair"),
+        (Model | Other, "RootModel of it, or use structs"),
         (Annotated[int | None, "note"], "null is a tombstone.*use int"),
     ],
 )
