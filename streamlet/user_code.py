@@ -13,6 +13,7 @@ import linecache
 import os
 import sysconfig
 from collections.abc import Callable, Iterable
+from enum import Enum
 from pathlib import Path
 from traceback import walk_tb
 from types import CodeType
@@ -85,6 +86,21 @@ def plain_hint(value: object) -> str:
 
 #: The method of a type of pandas that does so.
 _PLAIN_BY = {"Timestamp": "to_pydatetime", "Timedelta": "to_pytimedelta"}
+
+
+def base_hint(value: object, kinds: Iterable[type]) -> str:
+    """A hint for a value of a subclass of what is expected, or of bytes that can change."""
+    kind = next((one for one in kinds if isinstance(value, _BASES.get(one, ()))), None)
+    if kind is None:
+        return ""
+    return "; use its .value" if isinstance(value, Enum) else f"; {kind.__name__}() makes it one"
+
+
+#: Types whose call makes one of these.
+_BASES: dict[type, type | tuple[type, ...]] = {
+    **{kind: kind for kind in (str, int, float, dict, list)},
+    bytes: (bytes, bytearray, memoryview),
+}
 
 
 def cut(text: str, most: int) -> str:

@@ -18,7 +18,7 @@ from streamlet.absent import explained_in_errors
 from streamlet.columnwise import all_of
 from streamlet.errors import RegistryError, SerdeError
 from streamlet.serdes.frames import frame_hint
-from streamlet.user_code import plain_hint, shown, text_of
+from streamlet.user_code import base_hint, plain_hint, shown, text_of
 
 T = TypeVar("T")
 
@@ -289,7 +289,8 @@ def wrong_type(name: str, accepts: Iterable[type], value: object) -> SerdeError:
     """The error for a value of a type that the serde does not take."""
     expected = " or ".join(sorted(kind.__name__ for kind in accepts))
     got = f"{type(value).__name__} {shown(value)}"
-    return SerdeError(f"{name}: expected {expected}, got {got}{plain_hint(value)}")
+    hint = plain_hint(value) or base_hint(value, accepts)
+    return SerdeError(f"{name}: expected {expected}, got {got}{hint}")
 
 
 def named(what: str, error: BaseException | None) -> BaseException | None:

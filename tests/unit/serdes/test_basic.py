@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections import OrderedDict
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -104,6 +106,22 @@ def test_the_wrong_exact_type_is_refused_and_both_are_named(
         serde(of).encode(value)
     with pytest.raises(SerdeError, match=rf"entry 0: .*expected .*{expected}.*, got {got} "):
         serde(of).encode_column([value])
+
+
+@pytest.mark.parametrize(
+    ("of", "value", "hint"),
+    [
+        (int, True, r"int\(\) makes it one"),
+        (int, HTTPStatus.OK, r"use its \.value"),
+        (bytes, bytearray(b"a"), r"bytes\(\) makes it one"),
+        (bytes, memoryview(b"a"), r"bytes\(\) makes it one"),
+        (dict, OrderedDict(a=1), r"dict\(\) makes it one"),
+        (str, type("Text", (str,), {})("a"), r"str\(\) makes it one"),
+    ],
+)
+def test_a_value_of_a_subclass_is_told_what_makes_it_plain(of: Any, value: Any, hint: str) -> None:
+    with pytest.raises(SerdeError, match=f"; {hint}$"):
+        serde(of).encode(value)
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
