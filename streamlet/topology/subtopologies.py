@@ -17,6 +17,7 @@ from streamlet.control.topic import control_topic_name
 from streamlet.control.values import ChangelogTypes
 from streamlet.kafka.placements import DEFAULT
 from streamlet.rebalance.numbering import MARKS, TYPES
+from streamlet.serdes.key_marks import key_mark
 from streamlet.serdes.marks import former_name, mark_of
 from streamlet.topology.names import changelog_name
 from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
@@ -142,7 +143,7 @@ class Subtopology:
             ChangelogTypes(
                 changelog_name(self.application, spec.name),
                 spec.name,
-                (serde_mark(spec.key), serde_mark(spec.value)),
+                (key_mark(spec.key), serde_mark(spec.value)),
             )
             for spec in own
         )

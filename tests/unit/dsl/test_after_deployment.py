@@ -6,13 +6,17 @@ makes another value. State goes on, and rows follow what they depend on.
 
 from __future__ import annotations
 
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import streamlet as sl
 from streamlet.dsl.foreign_keys import wire, wire_columns
+from streamlet.errors import StateMismatchError
+from streamlet.serdes.key_marks import key_mark
 from streamlet.serdes.resolve import serde
 from streamlet.testing import TopologyTestDriver
 from tests.unit.dsl.deployments import RAW, SOME_TYPES, TYPES, Program, keep_on_disk, orders
@@ -201,6 +205,32 @@ def test_rows_of_the_version_before_are_there_and_follow(
     assert run(program, before, 1, (key, "Basel"), False) == [("o1", "lamp to Basel")]
     assert run(program, after, 2, (key, "Chur"), False) == [("o1", "lamp to Chur")]
     assert run(program, before, 1, (key, "Davos"), False) == [("o1", "lamp to Davos")]
+
+
+def test_a_key_with_a_field_more_is_refused_where_rows_lie_by_keys_of_before(
+    on_disk: None,
+) -> None:
+    """Its bytes are others: counts began again, and joins met no row, without a word."""
+
+    def count(key: type) -> int:
+        app = sl.App("shop")
+        app.stream("in", key=key, value=str).group_by_key().count(store="n")
+        with TopologyTestDriver(app) as driver:
+            driver.pipe_bytes("in", b'{"id":1}', b"x")
+            return int(driver.store("n").get(key(1)))
+
+    keys = [
+        make_dataclass("Key", [("id", int), *more], frozen=True)
+        for more in ([], [("region", str, "eu")])
+    ]
+    assert [count(keys[0]), count(keys[0])] == [1, 2]
+    with pytest.raises(StateMismatchError, match=r"store n held json\(Key.* another name"):
+        count(keys[1])
+    # Written without what is as its default, the key is as before.
+    omitting: Any = {"frozen": True, "omit_defaults": True}
+    shorter = msgspec.defstruct("Short", [("id", int)], **omitting)
+    longer = msgspec.defstruct("Short", [("id", int), ("region", str, "eu")], **omitting)
+    assert key_mark(serde(shorter)) == key_mark(serde(longer))
 
 
 def test_answers_to_a_value_that_was_replaced_are_dropped() -> None:
