@@ -325,11 +325,12 @@ def test_a_record_that_the_topic_does_not_take_is_named_by_its_line(
     assert [record["value"] for record in topic.read()] == ["a"]
 
 
-def test_records_that_are_not_delivered_are_counted_and_fail(topic: Topic) -> None:
-    """The topic wants keys, which only the broker knows."""
+def test_a_record_without_a_key_that_the_topic_wants_is_named_with_its_line(topic: Topic) -> None:
     strict = Topic(topic.servers, topic.folder, **{"cleanup.policy": "compact"})
     failed = strict.write("no key\n", exit_code=1)
-    assert "of 1 records sent: 1 record not delivered" in failed.stderr
+    assert f"0 records before that were written to {strict.name}" in failed.stderr
+    assert "line 1: a record" in failed.stderr
+    assert f"it has no key, and {strict.name} is compacted" in failed.stderr
     assert strict.read() == []
 
 
