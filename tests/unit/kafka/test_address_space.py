@@ -1,4 +1,4 @@
-"""A client of Kafka in an address space that is limited."""
+"""A client of Kafka in a process that is limited."""
 
 from __future__ import annotations
 
@@ -38,5 +38,19 @@ def test_a_client_is_made_only_where_its_threads_have_room(
 ) -> None:
     """librdkafka waited for ever for threads of its own that could not start."""
     words = [sys.executable, "-c", PROGRAM.format(client=client, left=left)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert said in done.stdout, done
+
+
+@EACH_CLIENT
+@pytest.mark.skipif(sys.platform != "linux", reason="its limits are Linux's")
+@pytest.mark.parametrize(("files", "said"), [(64, "ulimit -n: 64 files"), (256, "made")])
+def test_a_client_is_made_only_where_a_worker_can_connect(
+    client: str, files: int, said: str
+) -> None:
+    """A worker said for ever that no broker answers, or nothing at all."""
+    limits = f"resource.RLIMIT_NOFILE, ({files}, {files})"
+    program = PROGRAM.replace("resource.RLIMIT_AS, (used + {left}, resource.RLIM_INFINITY)", limits)
+    words = [sys.executable, "-c", program.format(client=client)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert said in done.stdout, done
