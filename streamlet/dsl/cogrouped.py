@@ -33,7 +33,7 @@ from streamlet.dsl.windowing.windows import UnlimitedWindows, Windows, check_win
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import looking
 from streamlet.serdes import Serde, SerdeLike, Windowed
-from streamlet.topology.nodes import StoreSpec
+from streamlet.state.store_specs import StoreSpec
 from streamlet.topology.operator import Operator, TaskContext
 
 if TYPE_CHECKING:

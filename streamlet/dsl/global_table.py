@@ -24,7 +24,8 @@ from streamlet.dsl.joins.row_lookups import GlobalJoin
 from streamlet.dsl.operators.copies import owner
 from streamlet.dsl.rows.sources import TableSource
 from streamlet.errors import TopologyError
-from streamlet.topology.nodes import GlobalTableSpec, SourceNode, StoreSpec
+from streamlet.state.store_specs import StoreSpec
+from streamlet.topology.nodes import GlobalTableSpec, SourceNode
 from streamlet.topology.operator import TaskContext
 
 if TYPE_CHECKING:

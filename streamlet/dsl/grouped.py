@@ -32,7 +32,8 @@ from streamlet.dsl.windowing.windows import UnlimitedWindows, Windows
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import looking
 from streamlet.serdes import SerdeLike
-from streamlet.topology.nodes import StoreSpec, Timed
+from streamlet.state.store_specs import StoreSpec
+from streamlet.topology.nodes import Timed
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
 from streamlet.user_code import shown
 

@@ -29,10 +29,10 @@ from streamlet.state.query_errors import (
 )
 from streamlet.state.read_views import StateView
 from streamlet.state.store_kinds import store_of
+from streamlet.state.store_specs import StoreSpec
 from streamlet.tasks.served_copies import ServedCopy
 from streamlet.tasks.served_tasks import ServedTask, ServedTasks, ServingWorker
 from streamlet.topology.graph import Topology
-from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import listed, shown

@@ -10,9 +10,10 @@ import attrs
 from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.kafka.placements import DEFAULT, PARTITIONERS, place
 from streamlet.state.query_errors import InvalidStateStoreError
+from streamlet.state.store_specs import StoreSpec
 from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.topology.graph import Topology
-from streamlet.topology.nodes import SourceNode, StoreSpec
+from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
 
 #: Keys of a store, or of one of its tasks, that show by which partitioner they lie.

@@ -31,9 +31,10 @@ from streamlet.state.headed_parts import (
 )
 from streamlet.state.rows import NO_TIME
 from streamlet.state.span_rows import SpanRows
+from streamlet.state.store_specs import WindowSpec
 from streamlet.state.unreadable import rows_of_store
 from streamlet.state.window_reads import ALL_KEYS, KeyRange
-from streamlet.state.window_rows import WindowLayout, WindowProgress, time_bytes
+from streamlet.state.window_rows import WindowProgress, time_bytes
 
 #: A window: its time, which orders and expires it, a second time, its value. Of a sliding window
 #: these are its start and the time of its youngest record, of a session its end and its start.
@@ -91,9 +92,7 @@ class BucketStore:
         backing: where the bytes are.
     """
 
-    def __init__(
-        self, name: str, layout: WindowLayout, value: Serde[Any], backing: Backing
-    ) -> None:
+    def __init__(self, name: str, layout: WindowSpec, value: Serde[Any], backing: Backing) -> None:
         self.name, self.layout = name, layout
         self._span = span = SpanRows(name, layout, value, backing)
         self.rows, self.times, self.reads = span.rows, span.times, span.reads

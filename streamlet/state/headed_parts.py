@@ -21,7 +21,7 @@ from streamlet.kafka.ports import Headers
 from streamlet.state.checked import EntryCheck
 
 if TYPE_CHECKING:
-    from streamlet.state.store_facts import StoreFacts
+    from streamlet.state.store_specs import StoreSpec
 
 _LENGTH_BYTES = 4
 
@@ -32,7 +32,7 @@ class HeadedPart(tuple[Any, ...]):
     block: bytes
 
 
-def in_parts(facts: StoreFacts) -> bool:
+def in_parts(facts: StoreSpec) -> bool:
     """True for a store that has several windows or versions in a row."""
     window = facts.window
     return facts.versions is not None or (window is not None and bool(window.bucket_ms))

@@ -25,7 +25,7 @@ from streamlet.state.sizes import ENTRY_BYTES, SAMPLE, EntrySize, deep_size
 from streamlet.state.unreadable import rows_of_store
 
 if TYPE_CHECKING:
-    from streamlet.state.store_facts import StoreFacts
+    from streamlet.state.store_specs import StoreSpec
 
 #: The headers of a column of records; None: they have none.
 OfRecords: TypeAlias = Sequence[Headers | None] | None
@@ -84,7 +84,7 @@ def _block_of(row: bytes) -> slice:
     return slice(_LENGTH.stop, _LENGTH.stop + int.from_bytes(row[_LENGTH], "big"))
 
 
-def headed_stores(specs: Iterable[StoreFacts]) -> frozenset[str]:
+def headed_stores(specs: Iterable[StoreSpec]) -> frozenset[str]:
     """The stores whose rows bear headers; in others of those asked to, windows or versions do."""
     return frozenset(one.name for one in specs if one.headers and not in_parts(one))
 

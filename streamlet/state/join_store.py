@@ -21,8 +21,9 @@ from streamlet.state.backing import Backing
 from streamlet.state.join_rows import ROW_RECORDS, Kept, Matches, RowPlace
 from streamlet.state.rows import NO_TIME
 from streamlet.state.span_rows import SpanRows
+from streamlet.state.store_specs import WindowSpec
 from streamlet.state.store_times import EVER
-from streamlet.state.window_rows import WindowLayout, WindowProgress, time_bytes
+from streamlet.state.window_rows import WindowProgress, time_bytes
 
 
 class JoinStore:
@@ -40,9 +41,7 @@ class JoinStore:
 
     shown_before: int = EVER
 
-    def __init__(
-        self, name: str, layout: WindowLayout, value: Serde[Any], backing: Backing
-    ) -> None:
+    def __init__(self, name: str, layout: WindowSpec, value: Serde[Any], backing: Backing) -> None:
         self.name, self.layout = name, layout
         self._span = span = SpanRows(name, layout, value, backing)
         self.rows, self.times = span.rows, span.times

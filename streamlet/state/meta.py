@@ -12,7 +12,7 @@ from streamlet.bounded import EPOCH_MAX, INT32_MAX, INT64_MAX, parsed, whole
 from streamlet.errors import StateMismatchError, TaskCorruptedError
 from streamlet.serdes.key_marks import key_mark
 from streamlet.serdes.marks import is_noted_as, mark_of
-from streamlet.state.store_facts import StoreFacts
+from streamlet.state.store_specs import StoreSpec
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 from streamlet.user_code import shown
 
@@ -30,7 +30,7 @@ _REMOVED = (
 )
 
 
-def layout_of(stores: Iterable[StoreFacts]) -> dict[str, tuple[str, str]]:
+def layout_of(stores: Iterable[StoreSpec]) -> dict[str, tuple[str, str]]:
     """The marks of the key and value serde of each store."""
     return {one.name: (key_mark(one.key), mark_of(one.value.name)) for one in stores}
 

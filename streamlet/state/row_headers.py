@@ -25,8 +25,8 @@ from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
 from streamlet.state.headed_rows import MOST_BYTES, kept_of, users_of
 from streamlet.state.store_commits import TaskStore
-from streamlet.state.store_facts import StoreFacts
 from streamlet.state.store_parts import Steps
+from streamlet.state.store_specs import StoreSpec
 from streamlet.state.time_window_store import TimeWindowStore, Unmarked
 
 log = get_logger(__name__)
@@ -209,7 +209,7 @@ class RowHeaders:
 
 
 def row_headers(
-    stores: Mapping[str, TaskStore], facts: Iterable[StoreFacts], kept: KeptHeaders | None
+    stores: Mapping[str, TaskStore], facts: Iterable[StoreSpec], kept: KeptHeaders | None
 ) -> dict[str, RowHeaders]:
     """The headers kept beside a task's stores, which were just made; none if not asked for.
 

@@ -16,8 +16,9 @@ from streamlet.serdes import Serde
 from streamlet.state.backing import Backing
 from streamlet.state.store import CachedStore
 from streamlet.state.store_parts import Steps
+from streamlet.state.store_specs import WindowSpec
 from streamlet.state.window_reads import WindowReads
-from streamlet.state.window_rows import WindowLayout, row_keys
+from streamlet.state.window_rows import row_keys
 from streamlet.state.window_times import WindowTimes
 
 _time_of = itemgetter(0)
@@ -33,9 +34,7 @@ class SpanRows:
         backing: where the bytes are.
     """
 
-    def __init__(
-        self, name: str, layout: WindowLayout, value: Serde[Any], backing: Backing
-    ) -> None:
+    def __init__(self, name: str, layout: WindowSpec, value: Serde[Any], backing: Backing) -> None:
         #: Cache keys of the rows in the cache by time, and those times as a heap.
         self._by_time: dict[int, list[Any]] = {}
         self._times_heap: list[int] = []

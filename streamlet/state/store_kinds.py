@@ -12,14 +12,14 @@ from streamlet.state.row_ttl import RowTtl
 from streamlet.state.source_times import SourceTimes
 from streamlet.state.store import CachedStore
 from streamlet.state.store_commits import TaskStore
-from streamlet.state.store_facts import StoreFacts
+from streamlet.state.store_specs import StoreSpec
 from streamlet.state.time_window_store import TimeWindowStore
 from streamlet.state.timer_store import TimerStore
 from streamlet.state.unmatched_store import UnmatchedStore
 from streamlet.state.versioned_store import VersionedStore
 
 
-def store_of(facts: StoreFacts, backing: Backing) -> TaskStore:
+def store_of(facts: StoreSpec, backing: Backing) -> TaskStore:
     """The store that the facts describe, over a backing."""
     store = _of_kind(facts, backing)
     if facts.headers:
@@ -27,7 +27,7 @@ def store_of(facts: StoreFacts, backing: Backing) -> TaskStore:
     return store
 
 
-def _of_kind(facts: StoreFacts, backing: Backing) -> TaskStore:
+def _of_kind(facts: StoreSpec, backing: Backing) -> TaskStore:
     if facts.buffer is not None:
         return BufferStore(facts.name, facts.buffer.key, facts.value, backing)
     if facts.versions is not None:

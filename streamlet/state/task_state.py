@@ -35,8 +35,8 @@ from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.row_headers import RowHeaders
 from streamlet.state.rows import NO_TIME
 from streamlet.state.store_commits import StoreCommits, TaskStore
-from streamlet.state.store_facts import StoreFacts
 from streamlet.state.store_kinds import store_of
+from streamlet.state.store_specs import StoreSpec
 from streamlet.state.time_index import TimeIndexes
 from streamlet.state.unreadable import rows_of_store
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
@@ -53,7 +53,7 @@ class TaskState:
     def __init__(
         self,
         folder: Path | None,
-        specs: Sequence[StoreFacts],
+        specs: Sequence[StoreSpec],
         cache_bytes: int,
         changelogs: Mapping[str, TopicPartition],
         engine: StorageEngine | None = None,
@@ -107,7 +107,7 @@ class TaskState:
     def open(
         cls,
         folder: Path | None,
-        specs: Sequence[StoreFacts],
+        specs: Sequence[StoreSpec],
         cache_bytes: int,
         changelogs: Mapping[str, TopicPartition] | None = None,
         unread: Collection[str] = (),
@@ -380,7 +380,7 @@ class TaskState:
             headed=self._headed,
         )
 
-    def _opened(self, folder: Path, specs: Sequence[StoreFacts]) -> StorageEngine:
+    def _opened(self, folder: Path, specs: Sequence[StoreSpec]) -> StorageEngine:
         """The database, changed only after what it holds has proved to be of this topology."""
         disk = RocksEngine(folder / DATABASE, {one.name: one.rocks for one in specs})
         try:

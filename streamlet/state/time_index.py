@@ -15,7 +15,7 @@ import attrs
 
 from streamlet.state.drained import Drained
 from streamlet.state.store_commits import TaskStore
-from streamlet.state.store_facts import StoreFacts
+from streamlet.state.store_specs import StoreSpec
 from streamlet.state.window_rows import PROGRESS_KEY, time_of_key
 from streamlet.state.window_times import WindowTimes
 from streamlet.types import TopicPartition
@@ -71,7 +71,7 @@ class TimeIndexes:
     def __init__(
         self,
         stores: Mapping[str, TaskStore],
-        specs: Sequence[StoreFacts],
+        specs: Sequence[StoreSpec],
         changelogs: Mapping[str, TopicPartition],
     ) -> None:
         self._stores = stores

@@ -24,9 +24,10 @@ from streamlet.state.eviction import KEPT_AFTER_EVICTION
 from streamlet.state.rows import NO_TIME, Changes, time_of_row
 from streamlet.state.sizes import ENTRY_BYTES
 from streamlet.state.store_commits import StoreCommits
+from streamlet.state.store_specs import WindowSpec
 from streamlet.state.window_cache import WindowCache, WindowRows
 from streamlet.state.window_reads import ALL_KEYS, KeyRange, WindowReads
-from streamlet.state.window_rows import WindowLayout, WindowProgress, row_keys
+from streamlet.state.window_rows import WindowProgress, row_keys
 from streamlet.state.window_times import WindowTimes
 
 #: What a dirty row takes beside its entry in the cache: a key of a dict, which is a pair.
@@ -53,9 +54,7 @@ class TimeWindowStore:
 
     dirty_row_bytes = _DIRTY_BYTES
 
-    def __init__(
-        self, name: str, layout: WindowLayout, value: Serde[Any], backing: Backing
-    ) -> None:
+    def __init__(self, name: str, layout: WindowSpec, value: Serde[Any], backing: Backing) -> None:
         self.name, self.layout = name, layout
         self.cache = WindowCache()
         self.times = times = WindowTimes(name, layout, backing, self._forget)

@@ -8,7 +8,7 @@ or behind the end of the chunk before it; so it is needed as long as its end is 
 from __future__ import annotations
 
 import struct
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from streamlet.absent import explains_misuse
 from streamlet.serdes import Serde
@@ -49,20 +49,6 @@ class VersionedRecord(NamedTuple, Generic[V]):
     value: V
     timestamp: int
     valid_to: int | None = None
-
-
-class VersionLayout(Protocol):
-    """The keys of a versioned store, and how much history it has."""
-
-    @property
-    def key(self) -> Serde[Any]:
-        """Serde of the record keys."""
-        ...
-
-    @property
-    def history_ms(self) -> int:
-        """The span of time before the latest time that was put which the store remembers."""
-        ...
 
 
 def version_rows(value: Serde[Any]) -> Serde[VersionRow]:

@@ -1,7 +1,7 @@
 """The versioned store of one task: the values that a key had, each with the time it began.
 
 It can be asked what a key's value was at a time, as far back from the latest time that was put as
-its history goes (``VersionLayout.history_ms``). A put may come out of order; one that is older than
+its history goes (``VersionSpec.history_ms``). A put may come out of order; one that is older than
 the history is left out. The newest version of a key never expires, unless it is a deletion.
 
 Rows are a head for each key, and chunks of older versions (``version_rows``), whose keys begin with
@@ -27,6 +27,7 @@ from streamlet.state.record_keys import RecordKeys
 from streamlet.state.rows import NO_TIME
 from streamlet.state.store import CachedStore
 from streamlet.state.store_parts import Steps
+from streamlet.state.store_specs import VersionSpec
 from streamlet.state.store_times import EVER, StoreTimes
 from streamlet.state.unreadable import rows_of_store
 from streamlet.state.version_rows import (
@@ -34,7 +35,6 @@ from streamlet.state.version_rows import (
     ROW_VERSIONS,
     Version,
     VersionedRecord,
-    VersionLayout,
     VersionRow,
 )
 from streamlet.state.window_rows import FIRST_KEY, WindowProgress, row_keys, time_bytes
@@ -64,9 +64,7 @@ class VersionedStore:
         backing: where the bytes are.
     """
 
-    def __init__(
-        self, name: str, layout: VersionLayout, value: Serde[Any], backing: Backing
-    ) -> None:
+    def __init__(self, name: str, layout: VersionSpec, value: Serde[Any], backing: Backing) -> None:
         self.name, self.layout, self._keys = name, layout, RecordKeys(layout.key)
         self.times = StoreTimes(name, backing)
         steps = Steps(

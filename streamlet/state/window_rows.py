@@ -7,9 +7,8 @@ So windows of one time lie together, and those that have expired are all at the 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
@@ -32,40 +31,6 @@ _TIME = struct.Struct(">q")
 _TIMES_END = TIME_BYTES + _TIMES.size
 #: The most that a time is from 0: a retention added to it, or taken off, has eight bytes, too.
 _MOST = 1 << 62
-
-
-class WindowLayout(Protocol):
-    """The layout of a window store's rows, and the time for which they are kept."""
-
-    @property
-    def key(self) -> Serde[Any]:
-        """Serde of the record keys."""
-        ...
-
-    @property
-    def retention_ms(self) -> int | None:
-        """The most that the store's latest time is ahead of a window it shows; None: no bound."""
-        ...
-
-    @property
-    def size_ms(self) -> int | None:
-        """The difference between a window's start and its end; None: there is no end."""
-        ...
-
-    @property
-    def end_of(self) -> Callable[[int], int] | None:
-        """The end of a window by its start, where ``size_ms`` is only the most; None: it is not."""
-        ...
-
-    @property
-    def bucket_ms(self) -> int:
-        """The span of times in one row; 0: a row holds one window."""
-        ...
-
-    @property
-    def final(self) -> bool:
-        """True if the result of a window is sent once, when it closes."""
-        ...
 
 
 @attrs.frozen

@@ -17,11 +17,11 @@ from streamlet.serdes.windowed import NO_END
 from streamlet.state.backing import Backing, Columns
 from streamlet.state.rows import NO_TIME
 from streamlet.state.store_parts import Steps
+from streamlet.state.store_specs import WindowSpec
 from streamlet.state.store_times import EVER, StoreTimes
 from streamlet.state.window_rows import (
     FIRST_KEY,
     PROGRESS_KEY,
-    WindowLayout,
     WindowProgress,
     time_bytes,
 )
@@ -41,7 +41,7 @@ class WindowTimes:
     """
 
     def __init__(
-        self, name: str, layout: WindowLayout, backing: Backing, forget: Callable[[int], None]
+        self, name: str, layout: WindowSpec, backing: Backing, forget: Callable[[int], None]
     ) -> None:
         self.layout, self._forget = layout, forget
         self.row = StoreTimes(name, backing)

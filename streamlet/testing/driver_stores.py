@@ -13,8 +13,8 @@ from streamlet.dsl.processors.store_views import seen_as
 from streamlet.errors import NotFoundError
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.task import Task
+from streamlet.state.store_specs import StoreSpec
 from streamlet.state.task_state import TaskState
-from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import TaskContext
 from streamlet.user_code import listed, shown
 

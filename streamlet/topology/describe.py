@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from streamlet.config.optimizations import MERGE_REPARTITION_TOPICS
+from streamlet.state.store_specs import StoreSpec
 from streamlet.topology.edges import edges_of
 from streamlet.topology.graph import Topology
 from streamlet.topology.java_order import PrintedOrder, hash_set_order, printed_order
-from streamlet.topology.nodes import GlobalTableSpec, ProcessorNode, SinkNode, SourceNode, StoreSpec
+from streamlet.topology.nodes import GlobalTableSpec, ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.optimization import Optimization
 from streamlet.topology.subtopologies import Node, Subtopology, serde_name
 

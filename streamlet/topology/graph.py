@@ -17,6 +17,7 @@ from streamlet.config.optimizations import MERGE_REPARTITION_TOPICS, SINGLE_STOR
 from streamlet.control.values import ChangelogTypes
 from streamlet.counted import counted
 from streamlet.errors import TopologyError
+from streamlet.state.store_specs import StoreSpec
 from streamlet.topology import copartition
 from streamlet.topology.merging import with_merged_topics
 from streamlet.topology.names import changelog_name, check_node_name, check_topic_name
@@ -27,7 +28,6 @@ from streamlet.topology.nodes import (
     ProcessorNode,
     SinkNode,
     SourceNode,
-    StoreSpec,
 )
 from streamlet.topology.optimization import InnerJoin, MergeableRepartition, Optimization
 from streamlet.topology.outputs import check_origins, refuse_chosen, refuse_loop

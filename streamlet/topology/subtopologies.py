@@ -19,8 +19,9 @@ from streamlet.kafka.placements import DEFAULT
 from streamlet.rebalance.numbering import MARKS, TYPES
 from streamlet.serdes.key_marks import key_mark
 from streamlet.serdes.marks import former_name, mark_of
+from streamlet.state.store_specs import StoreSpec
 from streamlet.topology.names import changelog_name
-from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
+from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode
 from streamlet.types import TopicPartition
 
 Node: TypeAlias = SourceNode | ProcessorNode | SinkNode

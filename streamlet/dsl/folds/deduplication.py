@@ -18,8 +18,8 @@ from streamlet.dsl.operators.hot_store import keyed
 from streamlet.errors import StateError, TopologyError
 from streamlet.serdes import Serde, serde
 from streamlet.state.bucket_store import BucketStore, bucket_rows
+from streamlet.state.store_specs import StoreSpec, WindowSpec
 from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import StoreSpec, WindowSpec
 from streamlet.topology.operator import TaskContext
 
 

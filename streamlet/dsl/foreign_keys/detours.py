@@ -16,14 +16,8 @@ from streamlet.dsl.joins.joined_rows import TableRows
 from streamlet.dsl.operators.copies import owner
 from streamlet.dsl.rows.sources import TableSource
 from streamlet.serdes import Serde
-from streamlet.topology.nodes import (
-    Detour,
-    InternalTopic,
-    ProcessorNode,
-    SinkNode,
-    SourceNode,
-    StoreSpec,
-)
+from streamlet.state.store_specs import StoreSpec
+from streamlet.topology.nodes import Detour, InternalTopic, ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.operator import TaskContext
 
 

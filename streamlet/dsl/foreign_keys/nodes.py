@@ -37,6 +37,7 @@ from streamlet.dsl.rows.sources import TableSource, ToTable
 from streamlet.dsl.rows.versioned import for_newest
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
+from streamlet.state.store_specs import StoreSpec
 from streamlet.topology.names import subscription_topic
 from streamlet.topology.nodes import (
     Detour,
@@ -45,7 +46,6 @@ from streamlet.topology.nodes import (
     ProcessorNode,
     SinkNode,
     SourceNode,
-    StoreSpec,
 )
 from streamlet.topology.operator import TaskContext
 

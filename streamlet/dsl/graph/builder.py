@@ -19,6 +19,7 @@ from streamlet.errors import TopologyError
 from streamlet.kafka.placements import DEFAULT as DEFAULT_PARTITIONER
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import alike
+from streamlet.state.store_specs import BufferSpec, StoreSpec, VersionSpec, WindowSpec
 from streamlet.topology.graph import Graph
 from streamlet.topology.names import (
     REPARTITION_SUFFIX,
@@ -27,18 +28,14 @@ from streamlet.topology.names import (
     repartition_name,
 )
 from streamlet.topology.nodes import (
-    BufferSpec,
     ByDuration,
     Partitions,
     ProcessorNode,
     Results,
     SinkNode,
     SourceNode,
-    StoreSpec,
     Timed,
     Values,
-    VersionSpec,
-    WindowSpec,
 )
 from streamlet.topology.operator import (
     CallingOperator,

@@ -20,8 +20,8 @@ from streamlet.dsl.graph.materialized import Materialized
 from streamlet.errors import TopologyError
 from streamlet.serdes import ColumnError, Serde
 from streamlet.state.rows import NO_TIME
+from streamlet.state.store_specs import StoreSpec
 from streamlet.state.timer_store import TimerStore, timer_rows
-from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import HoldingOperator, Operator, OperatorInParts, TaskContext
 from streamlet.types import LATEST_MS
 

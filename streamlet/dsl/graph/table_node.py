@@ -12,7 +12,7 @@ from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.copies import Own, owner
 from streamlet.errors import TopologyError
-from streamlet.topology.nodes import StoreSpec
+from streamlet.state.store_specs import StoreSpec
 
 
 class WindowsWithGrace(Protocol):

@@ -11,9 +11,9 @@ from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.durations import milliseconds
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
 from streamlet.serdes import Serde
+from streamlet.state.store_specs import StoreSpec, VersionSpec
 from streamlet.state.version_rows import version_rows
 from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import StoreSpec, VersionSpec
 
 
 def table_store(

@@ -26,9 +26,10 @@ from streamlet.dsl.operators.stateless import PassOn
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.state.join_rows import kept_rows
+from streamlet.state.store_specs import StoreSpec, WindowSpec
 from streamlet.state.unmatched_store import unmatched_rows
 from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import ProcessorNode, StoreSpec, WindowSpec
+from streamlet.topology.nodes import ProcessorNode
 from streamlet.topology.operator import TaskContext
 from streamlet.topology.optimization import InnerJoin
 from streamlet.user_code import shown

@@ -26,8 +26,8 @@ from streamlet.dsl.rows.versioned import source_node
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, serde
 from streamlet.state.buffer_rows import buffer_rows
+from streamlet.state.store_specs import BufferSpec, StoreSpec
 from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import BufferSpec, StoreSpec
 from streamlet.topology.operator import TaskContext
 
 _JOIN = "KSTREAM-JOIN-"

@@ -39,7 +39,8 @@ from streamlet.dsl.processors.suppliers import (
     supplier_of,
 )
 from streamlet.errors import TopologyError
-from streamlet.topology.nodes import ProcessorNode, StoreSpec
+from streamlet.state.store_specs import StoreSpec
+from streamlet.topology.nodes import ProcessorNode
 from streamlet.topology.operator import OperatorFactory, OperatorInParts, TaskContext
 from streamlet.user_code import shown
 

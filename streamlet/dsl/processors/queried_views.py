@@ -22,7 +22,7 @@ from streamlet.dsl.processors.store_views import (
 )
 from streamlet.dsl.processors.window_views import SessionStore, WindowStore
 from streamlet.serdes.windowed import Windowed
-from streamlet.topology.nodes import StoreSpec
+from streamlet.state.store_specs import StoreSpec
 from streamlet.topology.operator import TaskContext
 
 #: Why nothing is written by way of a query.

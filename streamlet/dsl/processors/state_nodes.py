@@ -21,8 +21,9 @@ from streamlet.dsl.processors.state_operator import StateFunctions, StateProcess
 from streamlet.dsl.processors.suppliers import check_awaits_nothing, parameters
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
+from streamlet.state.store_specs import StoreSpec
 from streamlet.state.timer_store import timer_rows
-from streamlet.topology.nodes import ProcessorNode, StoreSpec
+from streamlet.topology.nodes import ProcessorNode
 from streamlet.topology.operator import OperatorInParts, TaskContext
 from streamlet.user_code import shown
 

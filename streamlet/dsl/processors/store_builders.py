@@ -28,9 +28,10 @@ from streamlet.dsl.processors.window_views import SessionStore, WindowStore, win
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, SerdeLike
 from streamlet.state.bucket_store import bucket_rows
+from streamlet.state.store_specs import StoreSpec, WindowSpec
 from streamlet.state.timer_store import timer_rows
 from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import GlobalTableSpec, StoreSpec, WindowSpec
+from streamlet.topology.nodes import GlobalTableSpec
 from streamlet.topology.operator import TaskContext
 from streamlet.user_code import shown
 

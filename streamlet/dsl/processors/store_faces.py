@@ -13,7 +13,7 @@ from streamlet.dsl.processors.store_view import StoreView
 from streamlet.dsl.processors.store_views import KeyValueStore, VersionedKeyValueStore
 from streamlet.dsl.processors.window_views import window_view
 from streamlet.state.rows import NO_TIME
-from streamlet.topology.nodes import StoreSpec
+from streamlet.state.store_specs import StoreSpec
 from streamlet.topology.operator import TaskContext
 
 

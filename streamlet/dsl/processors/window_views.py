@@ -21,9 +21,9 @@ from streamlet.serdes import Serde
 from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
+from streamlet.state.store_specs import WindowSpec
 from streamlet.state.time_window_store import TimeWindowStore
 from streamlet.state.window_reads import ALL_KEYS
-from streamlet.topology.nodes import WindowSpec
 
 K = TypeVar("K")
 V = TypeVar("V")

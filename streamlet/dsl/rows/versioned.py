@@ -24,8 +24,8 @@ from streamlet.dsl.operators.nulls import Skip, SkipNulls, SkipNullsInParts
 from streamlet.dsl.rows.sources import PuttingSource, TableSource, UnreadTable
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
+from streamlet.state.store_specs import StoreSpec
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
-from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
 from streamlet.topology.unread_stores import SourceTable
 

@@ -29,7 +29,7 @@ from streamlet.state.buffer_rows import PLACES
 from streamlet.state.buffer_store import BufferStore
 from streamlet.state.ordered_rows import Place
 from streamlet.state.rows import NO_TIME
-from streamlet.topology.nodes import BufferSpec
+from streamlet.state.store_specs import BufferSpec
 
 #: Updates that are sent before other tasks may go on.
 PART = 1_000

@@ -18,7 +18,7 @@ from streamlet.batch import Batch
 from streamlet.state.buffer_rows import PLACES
 from streamlet.state.buffer_store import BufferStore
 from streamlet.state.ordered_rows import Place
-from streamlet.topology.nodes import BufferSpec
+from streamlet.state.store_specs import BufferSpec
 
 #: Later than all times, and more than any bound.
 _NEVER = 1 << 63

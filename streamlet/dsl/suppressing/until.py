@@ -22,8 +22,8 @@ from streamlet.dsl.windowing.windows import SessionWindows
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.state.buffer_rows import buffer_rows
+from streamlet.state.store_specs import BufferSpec
 from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import BufferSpec
 from streamlet.topology.operator import OperatorInParts, TaskContext
 from streamlet.user_code import shown
 

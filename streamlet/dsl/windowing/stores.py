@@ -20,8 +20,8 @@ from streamlet.dsl.windowing.windows import SessionWindows, SlidingWindows, Time
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.state.bucket_store import bucket_rows
+from streamlet.state.store_specs import StoreSpec, WindowSpec
 from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import StoreSpec, WindowSpec
 from streamlet.topology.operator import Operator, TaskContext
 from streamlet.user_code import shown
 

@@ -12,9 +12,10 @@ from streamlet.batch import Batch
 from streamlet.serdes import Serde, serde
 from streamlet.state.backing import Columns
 from streamlet.state.rows import NO_TIME, rows_of
+from streamlet.state.store_specs import StoreSpec
 from streamlet.topology.graph import Topology
 from streamlet.topology.names import changelog_name
-from streamlet.topology.nodes import InternalTopic, ProcessorNode, SourceNode, StoreSpec
+from streamlet.topology.nodes import InternalTopic, ProcessorNode, SourceNode
 from streamlet.topology.subtopologies import Node, split
 from streamlet.types import TaskId, TopicPartition
 

@@ -10,7 +10,7 @@ import attrs
 
 from streamlet.state.backing import StorageEngine
 from streamlet.state.drained import Drained
-from streamlet.state.store_facts import StoreFacts
+from streamlet.state.store_specs import StoreSpec
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.opening import changelogs_of
@@ -41,7 +41,7 @@ class SimState(TaskState):
         folder = Path(str(task)) if part.stores else None
         super().__init__(folder, part.stores, CACHE_BYTES, changelogs_of(part, task))
 
-    def _opened(self, folder: Path, specs: Sequence[StoreFacts]) -> StorageEngine:
+    def _opened(self, folder: Path, specs: Sequence[StoreSpec]) -> StorageEngine:
         names = [one.name for one in specs]
         medium: Any = self._instance.folders.setdefault(self._task, SimFolder(names))
         self._take_meta(medium, folder)

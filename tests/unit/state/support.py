@@ -2,49 +2,36 @@
 
 from typing import Any
 
-import attrs
-
-from streamlet.serdes import Serde, serde
-from streamlet.state.rocks_choice import RocksChoice
-from streamlet.state.source_times import Extractor
-from streamlet.state.store_facts import BufferLayout
-from streamlet.state.version_rows import VersionLayout
-from streamlet.state.window_rows import WindowLayout
+from streamlet.serdes import serde
+from streamlet.state.store_specs import StoreSpec, VersionSpec, WindowSpec
 from streamlet.types import TopicPartition
 
 
-@attrs.frozen(eq=False)
-class Layout:
-    """The windows of a store, as ``state.window_rows.WindowLayout``."""
+class Layout(WindowSpec):
+    """The windows of a store."""
 
-    key: Serde[Any] = attrs.field(converter=serde, default=str)
-    retention_ms: int | None = 100
-    size_ms: int | None = 10
-    bucket_ms: int = 0
-    end_of: Any = None
-    final: bool = False
+    def __init__(
+        self,
+        key: Any = str,
+        text: str = "",
+        retention_ms: int | None = 100,
+        size_ms: int | None = 10,
+        grace_ms: int = 0,
+        **how: Any,
+    ) -> None:
+        super().__init__(serde(key), text, retention_ms, size_ms, grace_ms, **how)
 
 
-@attrs.frozen(eq=False)
-class Spec:
-    """As ``topology.nodes.StoreSpec``, which this room may not import."""
+class Spec(StoreSpec):
+    """A store; serdes may be given by their types."""
 
-    name: str
-    key: Serde[Any] = attrs.field(converter=serde, default=str)
-    value: Serde[Any] = attrs.field(converter=serde, default=int)
-    persistent: bool = True
-    logged: bool = True
-    source_topic: str | None = None
-    window: WindowLayout | None = None
-    buffer: BufferLayout | None = None
-    join: str = ""
-    versions: VersionLayout | None = None
-    timers: bool = False
-    extractor: Extractor | None = None
-    ttl_ms: int | None = None
-    groups: bool = False
-    rocks: RocksChoice | None = None
-    headers: bool = False
+    def __init__(self, name: str, key: Any = str, value: Any = int, **how: Any) -> None:
+        super().__init__(name, serde(key), serde(value), **how)
+
+
+def versions(key: Any = str, history_ms: int = 100) -> VersionSpec:
+    """The history of a versioned store."""
+    return VersionSpec(serde(key), serde(str), history_ms)
 
 
 def changelog(store: str, partition: int = 0) -> TopicPartition:

@@ -17,8 +17,8 @@ from streamlet.state.checked import CheckedCache
 from streamlet.state.memory import MemoryEngine
 from streamlet.state.rows import untimed
 from streamlet.state.store import CachedStore
+from streamlet.state.store_specs import WindowSpec
 from streamlet.state.task_state import TaskState
-from streamlet.topology.nodes import WindowSpec
 from streamlet.types import TopicPartition
 from tests.unit.state.support import Spec
 

@@ -10,7 +10,7 @@ import pytest
 
 from streamlet.errors import SerdeError, StateError
 from streamlet.kafka.ports import Headers
-from streamlet.serdes import Serde, Windowed, serde
+from streamlet.serdes import Windowed, serde
 from streamlet.state.backing import Columns
 from streamlet.state.bucket_store import bucket_rows
 from streamlet.state.headed_parts import HeadedPart, headers_of_part, with_block
@@ -20,21 +20,13 @@ from streamlet.state.task_state import TaskState
 from streamlet.state.version_rows import version_rows
 from streamlet.state.window_rows import row_keys
 from streamlet.types import StateNumber
-from tests.unit.state.support import Layout, Spec, changelog
+from tests.unit.state.support import Layout, Spec, changelog, versions
 
 ID: Headers = (("id", b"7"), ("id", None), ("\u202e", b"\xff\0"))
 SESSIONS = Spec("s", value=bucket_rows(serde(str)), window=Layout(size_ms=None, bucket_ms=40))
 
 
-@attrs.frozen(eq=False)
-class Versions:
-    """The layout of a versioned store."""
-
-    key: Serde[str] = attrs.field(converter=serde, default=str)
-    history_ms: int = 100
-
-
-VERSIONS = Spec("s", key=row_keys(serde(str)), value=version_rows(serde(str)), versions=Versions())
+VERSIONS = Spec("s", key=row_keys(serde(str)), value=version_rows(serde(str)), versions=versions())
 
 
 class Opened:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,12 +16,13 @@ from streamlet.state.group_notes import NOTE_PREFIX
 from streamlet.state.join_rows import kept_rows
 from streamlet.state.rows import TIME_BYTES
 from streamlet.state.store_commits import StoreCommits
+from streamlet.state.store_specs import BufferSpec
 from streamlet.state.task_state import TaskState
 from streamlet.state.timer_store import key_and_name, timer_rows
 from streamlet.state.unmatched_store import unmatched_rows
 from streamlet.state.version_rows import version_rows
 from streamlet.state.window_rows import PROGRESS_KEY, time_bytes
-from tests.unit.state.support import Layout, Spec, changelog
+from tests.unit.state.support import Layout, Spec, changelog, versions
 
 KINDS = {
     "keys": Spec("s"),
@@ -31,14 +31,14 @@ KINDS = {
     "sessions": Spec("s", value=bucket_rows(serde(int)), window=Layout(bucket_ms=40)),
     "records": Spec("s", value=kept_rows(serde(str)), window=Layout(), join="records"),
     "unmatched": Spec("s", value=unmatched_rows(serde(str), serde(int)), join="unmatched"),
-    "buffer": Spec("s", value=buffer_rows(serde(int)), buffer=Layout()),  # type: ignore[arg-type]
+    "buffer": Spec("s", value=buffer_rows(serde(int)), buffer=BufferSpec(serde(str), "", 0)),
     "timers": Spec("s", key=bytes, value=timer_rows(), timers=True),
     "groups": Spec("s", groups=True),
     "expiring": Spec("s", ttl_ms=100),
     "versions": Spec(
         "s",
         value=version_rows(serde(int)),
-        versions=SimpleNamespace(key=serde(str), history_ms=100),  # type: ignore[arg-type]
+        versions=versions(),
     ),
 }
 TIMES = struct.Struct(">qq")

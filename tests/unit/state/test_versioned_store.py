@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamlet.errors import SerdeError, StateError
-from streamlet.serdes import Serde, serde
+from streamlet.serdes import serde
 from streamlet.state import versioned_store
 from streamlet.state.backing import Columns
 from streamlet.state.task_state import TaskState
@@ -20,19 +20,13 @@ from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
 from streamlet.state.window_rows import FIRST_KEY, row_keys
 from streamlet.types import StateNumber
 from tests.shares import share_of
-from tests.unit.state.support import Spec, changelog
+from tests.unit.state.support import Spec, changelog, versions
 
 HISTORY = 100
 
 
-@attrs.frozen(eq=False)
-class Layout:
-    key: Serde[str] = attrs.field(converter=serde, default=str)
-    history_ms: int = HISTORY
-
-
 def spec_of(key: type) -> Spec:
-    layout = Layout(key)
+    layout = versions(key, HISTORY)
     return Spec("s", key=row_keys(layout.key), value=version_rows(serde(str)), versions=layout)
 
 
