@@ -154,9 +154,8 @@ def _all_ours(batches: Sequence[PartitionBatch]) -> bool:
     """True if each of these changelog records bears a number as streamlet alone writes it."""
     for batch in batches:
         for row in range(len(batch)):
-            columns = batch.offsets, batch.values, batch.headers
             try:
-                _, prefix = number_at(batch.topic, row, *columns, batch.keys)
+                _, prefix = number_at(batch.topic, row, batch)
             except StateError:
                 return False
             if not is_timed(prefix):

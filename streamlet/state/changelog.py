@@ -29,22 +29,19 @@ Pure: no store, no client, no clock.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from streamlet.errors import StateError
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.state.epochs import EpochBound, EpochBoundaries
+from streamlet.state.log_numbers import add_varint
 from streamlet.state.rows import untimed
 from streamlet.types import NO_STATE, StateNumber
 
 #: Header of a tombstone; its value is the prefix that other records have before their value.
 NUMBER_HEADER = "s"
-
-#: Offsets, values, headers and keys of records.
-RecordColumns = tuple[
-    Sequence[int], Sequence[bytes | None], Sequence[Headers | None] | None, Sequence[bytes | None]
-]
 
 _FIRST_RUN = 512
 _SHORTEST_RUN = 16
@@ -59,10 +56,7 @@ def prefix_of(state: StateNumber) -> bytes:
     out = bytearray()
     for number in state:
         assert number >= 0, state
-        while number > 0x7F:
-            out.append(number & 0x7F | 0x80)
-            number >>= 7
-        out.append(number)
+        add_varint(out, number)
     out[-1] |= 0x80
     out.append(0)
     return bytes(out)
@@ -121,47 +115,49 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("no epoch and commit number before the value")
 
 
-class RecordReader(Protocol):
-    """Turns records of one changelog partition, in order, into entries for a store."""
+class RecordReader(ABC):
+    """Turns records of one changelog partition, in order, into entries for a store.
 
-    #: Highest epoch met.
-    highest: int
-    #: Highest number met that the commit to start from does not contain.
-    beyond: StateNumber
-    #: Keys whose last record was skipped, with that record's offset, in the order of offsets.
-    skipped: dict[bytes, int]
+    Attributes:
+        highest: highest epoch met.
+        newest: highest number that was let through.
+        beyond: highest number met that the commit to start from does not contain.
+        skipped: keys whose last record was skipped, with that record's offset, in the order of
+            offsets.
 
-    @property
-    def newest(self) -> StateNumber:
-        """The highest number that was let through."""
+    Args:
+        highest: highest epoch met before the position that reading starts from.
+    """
 
-    def read(
-        self,
-        offsets: Sequence[int],
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        headers: Sequence[Headers | None] | None,
-        times: Sequence[int] = (),
-    ) -> tuple[list[bytes], list[bytes | None]]:
-        """Keys and rows (None: delete) to apply, in order.
+    def __init__(self, highest: int = 0) -> None:
+        self.highest = highest
+        self.newest = self.beyond = NO_STATE
+        self.skipped: dict[bytes, int] = {}
+        self._rises = EpochBoundaries(highest)
 
-        ``times`` are those of the records, ms, for a reader whose records bear none of ours.
+    @abstractmethod
+    def read(self, batch: PartitionBatch) -> tuple[list[bytes], list[bytes | None]]:
+        """Keys and rows (None: delete) to apply, in order. Tombstones need their headers.
 
         Raises:
             StateError: a record that streamlet did not write, and no commit is known.
         """
-        ...
 
     def position(self, position: int) -> int:
-        """The position that may be written down when everything before ``position`` was read."""
-        ...
+        """The position that may be written down when everything before ``position`` was read.
+
+        It is not past the first record of ``skipped``. Were it written down further on, a crash
+        would forget which keys are to be written again, and a later restore from zero, on a host
+        that never saw them skipped, could find nothing but the skipped record of such a key.
+        """
+        return min(position, next(iter(self.skipped.values()), position))
 
     def epoch_before(self, position: int) -> int:
         """Highest epoch met before a position: what may be written down beside it."""
-        ...
+        return self._rises.before(position)
 
 
-class ChangelogReader:
+class ChangelogReader(RecordReader):
     """Reads one partition of a changelog that streamlet writes.
 
     Args:
@@ -175,47 +171,19 @@ class ChangelogReader:
     def __init__(
         self, name: str, limit: StateNumber | None, highest: int = 0, claimed: int = 0
     ) -> None:
+        super().__init__(highest)
         self._name = name
         self._limit = limit
-        self.highest = highest
         self._bound = EpochBound(name, claimed)
         #: The highest epoch met that an owner claimed, as far as known: what is below is outdated.
         self._last = math.inf if limit is None else max(claimed, limit.epoch)
         self._valid = min(highest, self._last)
-        self._rises = EpochBoundaries(highest)
-        self.newest = NO_STATE
-        self.beyond = NO_STATE
-        self.skipped: dict[bytes, int] = {}
 
-    def position(self, position: int) -> int:
-        """``position``, but not past the first record of ``skipped``.
-
-        Were it written down further on, a crash would forget which keys are to be written again,
-        and a later restore from zero, on a host that never saw them skipped, could find nothing but
-        the skipped record of such a key.
-        """
-        return min(position, next(iter(self.skipped.values()), position))
-
-    def epoch_before(self, position: int) -> int:
-        """Highest epoch met before a position: what may be written down beside it."""
-        return self._rises.before(position)
-
-    def read(
-        self,
-        offsets: Sequence[int],
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        headers: Sequence[Headers | None] | None,
-        times: Sequence[int] = (),
-    ) -> tuple[list[bytes], list[bytes | None]]:
-        """Keys and rows to apply, in order. Tombstones need their headers.
-
-        Raises:
-            StateError: a record that streamlet did not write, and no commit is known.
-        """
+    def read(self, batch: PartitionBatch) -> tuple[list[bytes], list[bytes | None]]:
+        """Keys and rows to apply, in order."""
         out_keys: list[bytes] = []
         out_values: list[bytes | None] = []
-        for run in runs(self._name, offsets, keys, values, headers):
+        for run in runs(self._name, batch):
             if self._accepts(run):
                 out_keys += run.keys
                 out_values += run.values
@@ -252,29 +220,24 @@ class RecordRun(NamedTuple):
     timed: bool = True  # rows bear times: no version writes others any more
 
 
-def runs(
-    name: str,
-    offsets: Sequence[int],
-    keys: Sequence[bytes | None],
-    values: Sequence[bytes | None],
-    headers: Sequence[Headers | None] | None,
-) -> Iterator[RecordRun]:
+def runs(name: str, batch: PartitionBatch) -> Iterator[RecordRun]:
     """Records by runs of one number, in order.
 
     Those of one flush are neighbours and share their prefix. How long a run is, is found by
     doubling: it costs twice its length at most.
     """
+    offsets, keys, values = batch.offsets, batch.keys, batch.values
     start, guess = 0, _FIRST_RUN
     while start < len(keys):
         try:
-            state, prefix = number_at(name, start, offsets, values, headers, keys)
+            state, prefix = number_at(name, start, batch)
         except StateError as error:
             key, at = keys[start], offsets[start : start + 1]
             yield RecordRun(NO_STATE, [] if key is None else [key], [], at, str(error))
             start += 1
             continue
         stop = min(start + guess, len(keys))
-        heads = _heads(values, headers, start, stop, len(prefix))
+        heads = _heads(batch, start, stop, len(prefix))
         length = stop - start
         if heads.count(prefix) != length:
             length = next(i for i, head in enumerate(heads) if head != prefix)
@@ -291,18 +254,11 @@ def runs(
         start = stop
 
 
-def number_at(
-    name: str,
-    i: int,
-    offsets: Sequence[int],
-    values: Sequence[bytes | None],
-    headers: Sequence[Headers | None] | None,
-    keys: Sequence[bytes | None],
-) -> tuple[StateNumber, bytes]:
+def number_at(name: str, i: int, batch: PartitionBatch) -> tuple[StateNumber, bytes]:
     """Number of the record in row ``i``, and its bytes; StateError: it is not streamlet's."""
-    value = values[i]
+    value, headers = batch.values[i], batch.headers
     try:
-        if keys[i] is None:
+        if batch.keys[i] is None:
             raise ValueError("no key")
         data = _mark_of(headers[i] if headers else None) if value is None else value
         state, length = _number_of(data)
@@ -310,7 +266,7 @@ def number_at(
             raise ValueError(f"a tombstone with more than its number in {NUMBER_HEADER!r}")
     except ValueError as error:
         raise StateError(
-            f"{name}: the record at offset {offsets[i]} is not streamlet's: {error}"
+            f"{name}: the record at offset {batch.offsets[i]} is not streamlet's: {error}"
         ) from error
     return state, data[:length]
 
@@ -345,15 +301,9 @@ def forget(skipped: dict[bytes, int], keys: Sequence[bytes], offsets: Sequence[i
                 del skipped[key]
 
 
-def _heads(
-    values: Sequence[bytes | None],
-    headers: Sequence[Headers | None] | None,
-    start: int,
-    stop: int,
-    length: int,
-) -> list[bytes]:
+def _heads(batch: PartitionBatch, start: int, stop: int, length: int) -> list[bytes]:
     """The bytes where a prefix of this length would be; of a tombstone its whole header."""
-    run = values[start:stop]
+    run, headers = batch.values[start:stop], batch.headers
     if None not in run:
         return [value[:length] for value in run]  # type: ignore[index]
     if headers is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.logs import get_logger
-from streamlet.state.changelog import RecordRun, forget, remember, runs
+from streamlet.state.changelog import RecordReader, RecordRun, forget, remember, runs
 from streamlet.state.entries import CommitEntry
-from streamlet.state.epochs import EpochBound, EpochBoundaries
+from streamlet.state.epochs import EpochBound
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 log = get_logger(__name__)
@@ -17,7 +17,7 @@ log = get_logger(__name__)
 _RECORD_BYTES, _RUN_BYTES = 120, 600
 
 
-class HoldingReader:
+class HoldingReader(RecordReader):
     """Reads a changelog as its owner writes it, for a copy that follows.
 
     A record counts once its commit was accepted, which the log tells a little later: an owner
@@ -32,12 +32,9 @@ class HoldingReader:
     """
 
     def __init__(self, name: str, highest: int = 0, claimed: int = 0) -> None:
+        super().__init__(highest)
         self._name = name
-        self.highest = highest
         self._bound = EpochBound(name, claimed)
-        self._rises = EpochBoundaries(highest)
-        self.beyond = NO_STATE
-        self.skipped: dict[bytes, int] = {}
         self._held: list[RecordRun] = []
         #: Bytes that the records held back take in memory, about.
         self.held_bytes = 0
@@ -51,18 +48,13 @@ class HoldingReader:
         self._proved = 0
         #: Headers of the last record of runs held back, by number.
         self._heads: dict[StateNumber, Headers | None] = {}
-        #: Highest number that was let through, and headers of its last record.
-        self._entry: tuple[StateNumber, Headers | None] = NO_STATE, None
-
-    @property
-    def newest(self) -> StateNumber:
-        """The highest number that was let through."""
-        return self._entry[0]
+        #: Headers of the last record of ``newest``.
+        self._head: Headers | None = None
 
     @property
     def inputs(self) -> Mapping[TopicPartition, int] | None:
         """The input positions of the newest commit that was let through; None: not known."""
-        entry = CommitEntry.of(*self._entry)
+        entry = CommitEntry.of(self.newest, self._head)
         return None if entry is None else entry.inputs
 
     @property
@@ -74,21 +66,10 @@ class HoldingReader:
         """``position``, but not past the first record held back or skipped."""
         first = self._held[0].offsets[0] if self._held else position
         forgotten = position if self._forgotten is None else self._forgotten
-        return min(position, first, forgotten, next(iter(self.skipped.values()), position))
+        return min(super().position(position), first, forgotten)
 
-    def epoch_before(self, position: int) -> int:
-        """Highest epoch met before a position: what may be written down beside it."""
-        return self._rises.before(position)
-
-    def read(
-        self,
-        offsets: Sequence[int],
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        headers: Sequence[Headers | None] | None,
-        times: Sequence[int] = (),
-    ) -> tuple[list[bytes], list[bytes | None]]:
-        """Keys and rows whose commit is proved by now, in order; tombstones need their headers.
+    def read(self, batch: PartitionBatch) -> tuple[list[bytes], list[bytes | None]]:
+        """Keys and rows whose commit is proved by now, in order.
 
         Where what was forgotten is proved, the rest is left out: ``back`` says where to go on.
 
@@ -100,7 +81,7 @@ class HoldingReader:
         if self._back is not None:
             return out_keys, out_values
         stop = 0
-        for run in runs(self._name, offsets, keys, values, headers):
+        for run in runs(self._name, batch):
             stop += len(run.offsets)
             if not self._bound.holds(run, self.highest) or run.state.epoch < self.highest:
                 remember(self.skipped, run.keys, run.offsets)
@@ -116,7 +97,7 @@ class HoldingReader:
                 continue
             if proves and self._held and self._held[-1].state < run.state:
                 self._release(len(self._held), out_keys, out_values)
-            self._hold(run, None if headers is None else headers[stop - 1])
+            self._hold(run, None if batch.headers is None else batch.headers[stop - 1])
             if run.offsets[0] < self._proved:
                 self._release(len(self._held), out_keys, out_values)
         return out_keys, out_values
@@ -197,8 +178,8 @@ class HoldingReader:
             out_keys += run.keys
             out_values += run.values
             self.held_bytes -= _size(run)
-            if run.state >= self._entry[0]:
-                self._entry = run.state, self._heads.get(run.state)
+            if run.state >= self.newest:
+                self.newest, self._head = run.state, self._heads.get(run.state)
             forget(self.skipped, run.keys, run.offsets)
         del self._held[:count]
         if not self._held:

@@ -30,11 +30,11 @@ from streamlet.errors import (
     TaskMigratedError,
     TimedOutError,
 )
-from streamlet.kafka.ports import Admin, RecordSink, RecordSource
+from streamlet.kafka.ports import Admin, PartitionBatch, RecordSink, RecordSource
 from streamlet.kafka.reading import read_until
 from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
-from streamlet.state.changelog import RecordColumns, encode_column, is_timed, number_at
+from streamlet.state.changelog import encode_column, is_timed, number_at
 from streamlet.state.entries import CommitEntry, entry_last
 from streamlet.state.epochs import MOST_CLAIMS
 from streamlet.tasks.active import ActiveTask
@@ -260,10 +260,9 @@ class ChangelogDelivery:
                 clock=self._clock,
                 silent_ms=self._read_timeout_ms,
             ):
-                columns = batch.offsets, batch.values, batch.headers, batch.keys
                 for row, key in enumerate(batch.keys):
                     try:
-                        theirs = _epoch_of(str(changelog), row, columns, epoch)
+                        theirs = _epoch_of(str(changelog), row, batch, epoch)
                     except StateError as error:
                         unread += 1
                         if unread & (unread - 1) == 0:  # ever more seldom
@@ -342,11 +341,11 @@ class ChangelogDelivery:
                     )
 
 
-def _epoch_of(name: str, row: int, columns: RecordColumns, ours: int) -> int:
+def _epoch_of(name: str, row: int, batch: PartitionBatch, ours: int) -> int:
     """The epoch of a record; StateError: no owner wrote it."""
-    (epoch, _), prefix = number_at(name, row, *columns)
+    (epoch, _), prefix = number_at(name, row, batch)
     if epoch > ours and not is_timed(prefix):
-        offset = columns[0][row]
+        offset = batch.offsets[row]
         raise StateError(f"{name}: the record at offset {offset} is not streamlet's: no time")
     return epoch
 

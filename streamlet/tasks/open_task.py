@@ -81,18 +81,16 @@ class ChangelogPart:
 
     def take(self, batch: PartitionBatch) -> None:
         """Hand a batch to the store's loader, up to the end; what is behind it is not ours."""
-        offsets, keys, values, headers = batch.offsets, batch.keys, batch.values, batch.headers
-        times = batch.timestamps
+        offsets = batch.offsets
         if self.outdated:
             self._look_for_gap(offsets[0], offsets[-1] + 1 - len(offsets))
         stop = bisect_left(offsets, self.end)
         if stop < len(offsets):
-            offsets, keys, values = offsets[:stop], keys[:stop], values[:stop]
-            headers, times = None if headers is None else headers[:stop], times[:stop]
-        self.loader.add(*self.reader.read(offsets, keys, values, headers, times))
-        self.loader.note(keys, headers)
+            batch = batch.slice(0, stop)
+        self.loader.add(*self.reader.read(batch))
+        self.loader.note(batch.keys, batch.headers)
         self.restored += stop
-        self.position = min(batch.offsets[-1] + 1, self.end)
+        self.position = min(offsets[-1] + 1, self.end)
 
     @property
     def held_bytes(self) -> int:

@@ -27,7 +27,7 @@ from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.errors import (
     StateError,
 )
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, PartitionBatch
 from streamlet.letters.handled import Handled
 from streamlet.letters.letter import LetterFilter, letters
 from streamlet.origins import ORIGIN_HEADER, Origin, RepeatFilter
@@ -107,7 +107,7 @@ def _changelog(raw: bytes) -> None:
         HoldingReader("c"),
     )
     for reader in readers:
-        reader.read(range(3), keys, values, headers)
+        reader.read(PartitionBatch("c", 0, range(3), keys, values, [0] * 3, headers))
         encode_column(StateNumber(reader.highest + 1, 1), [b"row"])
 
 

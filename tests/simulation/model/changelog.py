@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.changelog import ChangelogReader, encode_column
 from streamlet.types import NO_STATE, StateNumber
 from tests.simulation.model.rules import Rules, affords
@@ -48,7 +49,8 @@ def _read(
             reader = ChangelogReader("changelog", limit, claimed=claimed)
         state = StateNumber(record.epoch, record.number)
         values, headers = encode_column(state, [bytes([record.covers])])
-        _, found = reader.read([offset], [_KEY], values, headers)
+        batch = PartitionBatch("changelog", 0, [offset], [_KEY], values, [0], headers)
+        _, found = reader.read(batch)
         highest = max(highest, reader.highest)
         for value in found:
             assert value is not None

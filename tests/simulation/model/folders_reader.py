@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.changelog import ChangelogReader, RecordReader, encode_column
 from streamlet.state.holding_reader import HoldingReader
 from streamlet.types import StateNumber
@@ -57,7 +58,10 @@ def _encoded(skipped: Skipped) -> list[tuple[bytes, int]]:
 def _feed(reader: RecordReader, offset: int, entry: Entry) -> list[tuple[str, str | None]]:
     value = None if entry.value is None else entry.value.encode()
     values, headers = encode_column(StateNumber(entry.epoch, entry.number), [value])
-    return _decoded(*reader.read([offset], [entry.key.encode()], values, headers))
+    keys: list[bytes | None] = [entry.key.encode()]
+    return _decoded(
+        *reader.read(PartitionBatch("changelog", 0, [offset], keys, values, [0], headers))
+    )
 
 
 def _decoded(keys: list[bytes], values: list[bytes | None]) -> list[tuple[str, str | None]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.plain_reader import PlainReader
 from streamlet.state.task_state import TaskState
 from streamlet.testing import TopologyTestDriver
@@ -91,9 +92,9 @@ def test_a_restored_table_has_the_rows_and_times_it_had(
     restored = TaskState.open(None, [spec], 1 << 20, {"rows": tp})
     loader, reader = restored.loader("rows"), PlainReader(restored.stores["rows"].commits.taken)
     for first in range(0, len(RECORDS), 4):
-        keys, values, times = zip(*RECORDS[first : first + 4], strict=True)
+        keys, values, times = map(list, zip(*RECORDS[first : first + 4], strict=True))
         offsets = range(first, first + len(keys))
-        loader.add(*reader.read(offsets, keys, values, None, times))
+        loader.add(*reader.read(PartitionBatch(*tp, offsets, keys, values, times)))
     loader.flush(len(RECORDS), 0, None, reader.newest)
     assert entries(restored.stores["rows"]) == live
     assert [key for key, _, _ in live] == left

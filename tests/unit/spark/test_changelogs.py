@@ -7,6 +7,7 @@ from streamlet.spark.state.changelogs import changelog_outputs, state_number
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import ChangelogReader
 from streamlet.state.drained import Drained
+from tests.unit.state.changelog_log import batch_of
 
 
 def test_a_native_reader_believes_the_records_up_to_the_commit_of_the_backfill() -> None:
@@ -25,9 +26,7 @@ def test_a_native_reader_believes_the_records_up_to_the_commit_of_the_backfill()
     (output,) = changelog_outputs(part, 3, drained, 7, 1_000)
     assert (output.topic, output.partitions) == ("words-counts-changelog", [3, 3])
     reader = ChangelogReader("words-counts-changelog-3", state_number(7))
-    assert reader.read([0, 1], output.keys, output.values, output.headers) == (
-        [b"a", b"b"],
-        [b"1", None],
-    )
+    batch = batch_of([0, 1], output.keys, output.values, output.headers)
+    assert reader.read(batch) == ([b"a", b"b"], [b"1", None])
     before = ChangelogReader("words-counts-changelog-3", state_number(6))
-    assert before.read([0, 1], output.keys, output.values, output.headers) == ([], [])
+    assert before.read(batch) == ([], [])

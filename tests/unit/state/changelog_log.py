@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.changelog import ChangelogReader, encode_column
 from streamlet.state.holding_reader import HoldingReader
 from streamlet.types import StateNumber
@@ -31,11 +33,24 @@ class Log:
 
     def read(self, reader: ChangelogReader, start: int = 0) -> dict[bytes, bytes | None]:
         """What the store holds after the reader read all from ``start``."""
-        offsets = range(start, len(self.keys))
-        headers = self.headers[start:]
-        return dict(
-            zip(*reader.read(offsets, self.keys[start:], self.values[start:], headers), strict=True)
-        )
+        return dict(zip(*reader.read(self.batch(start)), strict=True))
+
+    def batch(self, start: int = 0, stop: int | None = None) -> PartitionBatch:
+        """The records from an offset on."""
+        offsets = range(len(self.keys))
+        return batch_of(offsets, self.keys, self.values, self.headers).slice(start, stop)
+
+
+def batch_of(
+    offsets: Sequence[int],
+    keys: list[bytes | None],
+    values: list[bytes | None],
+    headers: list[Any] | None = None,
+    times: list[int] | None = None,
+) -> PartitionBatch:
+    """Records, at time 0 if nothing else is said."""
+    times = times or [0] * len(keys)
+    return PartitionBatch("st-changelog", 0, offsets, keys, values, times, headers)
 
 
 def follow(log: Log, *cuts: int) -> tuple[HoldingReader, dict[bytes, bytes | None]]:
@@ -43,11 +58,7 @@ def follow(log: Log, *cuts: int) -> tuple[HoldingReader, dict[bytes, bytes | Non
     follower, store = HoldingReader("st-changelog-0"), {}
     start = 0
     for stop in (*cuts, len(log.keys)):
-        part = slice(start, stop)
-        read = follower.read(
-            range(start, stop), log.keys[part], log.values[part], log.headers[part]
-        )
-        store.update(zip(*read, strict=True))
+        store.update(zip(*follower.read(log.batch(start, stop)), strict=True))
         start = stop
     return follower, store
 

@@ -18,7 +18,7 @@ from streamlet.state.holding_reader import HoldingReader
 from streamlet.state.plain_reader import PlainReader
 from streamlet.state.rows import rows_of
 from streamlet.types import NO_STATE, StateNumber
-from tests.unit.state.changelog_log import Log, follow, settled
+from tests.unit.state.changelog_log import Log, batch_of, follow, settled
 
 states = st.builds(
     StateNumber,
@@ -113,19 +113,19 @@ def test_a_reader_that_starts_late_needs_the_highest_epoch_met_before() -> None:
 @pytest.mark.parametrize("value", [b"", b"\x80", b"\x01", b"\xff" * 12])
 def test_a_value_without_numbers_is_refused_by_offset(value: bytes) -> None:
     with pytest.raises(StateError, match=r"st-changelog-0: the record at offset 41 is not"):
-        reader().read([40, 41], [b"a", b"b"], [b"\x01\x01v", value], None)
+        reader().read(batch_of([40, 41], [b"a", b"b"], [b"\x01\x01v", value]))
 
 
 def test_a_tombstone_without_its_header_is_refused_by_offset() -> None:
     with pytest.raises(StateError, match=r"offset 1 .*'s'"):
-        reader().read([0, 1], [b"a", b"b"], [b"\x01\x01v", None], None)
+        reader().read(batch_of([0, 1], [b"a", b"b"], [b"\x01\x01v", None]))
     with pytest.raises(StateError, match=r"offset 0 .*'s'"):
-        reader().read([0, 1], [b"a", b"b"], [None, b"\x01\x01v"], [(("t", b""),), None])
+        reader().read(batch_of([0, 1], [b"a", b"b"], [None, b"\x01\x01v"], [(("t", b""),), None]))
 
 
 def test_a_null_key_is_refused() -> None:
     with pytest.raises(StateError, match="not streamlet's: no key"):
-        reader().read([0], [None], [b"\x01\x01v"], None)
+        reader().read(batch_of([0], [None], [b"\x01\x01v"]))
 
 
 flushes = st.lists(
@@ -164,10 +164,7 @@ def test_reading_by_columns_equals_reading_record_by_record(
     got: dict[bytes, bytes | None] = {}
     cut = data.draw(st.integers(0, len(log.keys)))
     for part in (slice(0, cut), slice(cut, None)):
-        keys, values = r.read(
-            range(len(log.keys))[part], log.keys[part], log.values[part], log.headers[part]
-        )
-        got.update(zip(keys, values, strict=True))
+        got.update(zip(*r.read(log.batch(part.start or 0, part.stop)), strict=True))
     assert (got, r.skipped, r.highest) == (wanted, skipped, highest)
     assert list(r.skipped.values()) == sorted(r.skipped.values())
 
@@ -182,14 +179,16 @@ def test_long_runs_of_one_flush_come_out_whole() -> None:
 def test_a_source_topic_is_read_as_it_is_but_for_null_keys() -> None:
     r = PlainReader(lambda keys, values, times, _: (keys, rows_of(values, times)))
     one, two = bytes(7) + b"\x081", bytes(7) + b"\x092"
-    assert r.read([0, 1], [b"a", b"b"], [b"1", None], None, [7, 7]) == ([b"a", b"b"], [one, None])
-    assert r.read([2, 3], [None, b"b"], [b"1", b"2"], None, [7, 8]) == ([b"b"], [two])
+    given = batch_of([0, 1], [b"a", b"b"], [b"1", None], None, [7, 7])
+    assert r.read(given) == ([b"a", b"b"], [one, None])
+    given = batch_of([2, 3], [None, b"b"], [b"1", b"2"], None, [7, 8])
+    assert r.read(given) == ([b"b"], [two])
     assert (r.position(4), r.newest, r.skipped) == (4, NO_STATE, {})
 
 
 def test_a_source_topic_is_read_as_far_as_its_table_took_it() -> None:
     r = PlainReader(lambda keys, values, times, _: (keys[:1], values[:1]))
-    assert r.read([0, 1, 2], [None, b"a", b"b"], [b"1", b"2", b"3"], None) == ([b"a"], [b"2"])
+    assert r.read(batch_of([0, 1, 2], [None, b"a", b"b"], [b"1", b"2", b"3"])) == ([b"a"], [b"2"])
 
 
 # -- records that another program wrote ------------------------------------------------------------
@@ -263,9 +262,8 @@ def test_a_record_without_a_number_does_not_count_where_a_claim_is_known(
     key: bytes | None, value: bytes | None, headers: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = with_other(key, value, headers)
-    columns = range(len(log.keys)), log.keys, log.values, log.headers
     for one in (reader((3, 2), claimed=3), HoldingReader("st-changelog-0", claimed=3)):
-        found, rows = one.read(*columns)
+        found, rows = one.read(log.batch())
         if isinstance(one, HoldingReader):
             found, rows = (a + b for a, b in zip((found, rows), one.settle(None), strict=True))
         assert dict(zip(found, rows, strict=True)) == {b"a": b"1", b"b": b"2", b"c": b"3"}
@@ -277,7 +275,7 @@ def test_a_record_without_a_number_does_not_count_where_a_claim_is_known(
 def test_a_log_of_another_program_is_refused_where_no_claim_is_known(one: RecordReader) -> None:
     log = with_other(b"b", b"\xff", None)
     with pytest.raises(StateError, match="the record at offset 1 is not streamlet's"):
-        one.read(range(len(log.keys)), log.keys, log.values, log.headers)
+        one.read(log.batch())
 
 
 @pytest.mark.parametrize(
@@ -285,6 +283,6 @@ def test_a_log_of_another_program_is_refused_where_no_claim_is_known(one: Record
 )
 def test_the_key_of_a_record_of_another_program_is_written_again(one: RecordReader) -> None:
     log = with_other(b"z", b"text", None)
-    one.read(range(len(log.keys)), log.keys, log.values, log.headers)
+    one.read(log.batch())
     assert one.skipped == {b"z": 1}
     assert one.position(9) == 1

@@ -63,7 +63,7 @@ def test_a_position_held_back_goes_with_the_epoch_met_before_it() -> None:
     assert (follower.position(3), follower.highest) == (0, 2)
     assert follower.epoch_before(0) == 0
     again = HoldingReader("st-changelog-0", follower.epoch_before(0))
-    store = dict(zip(*again.read(range(3), log.keys, log.values, log.headers), strict=True))
+    store = dict(zip(*again.read(log.batch()), strict=True))
     assert settled(again, store, 2, 1) == {b"a": b"1", b"b": b"1", b"c": b"2"}
     assert follower.epoch_before(3) == 2
 
@@ -78,12 +78,10 @@ def read_on(
     follower: HoldingReader, store: dict[bytes, bytes | None], log: Log, start: int, most: int
 ) -> int:
     """Read so many records more; the offset to go on at."""
-    part = slice(start, start + most)
-    offsets = range(start, start + len(log.keys[part]))
-    read = follower.read(offsets, log.keys[part], log.values[part], log.headers[part])
-    store.update(zip(*read, strict=True))
+    batch = log.batch(start, start + most)
+    store.update(zip(*follower.read(batch), strict=True))
     back = follower.back()
-    return offsets.stop if back is None else back
+    return start + len(batch) if back is None else back
 
 
 @given(flushes, st.integers(1, 4), st.lists(st.booleans(), min_size=40), st.integers(0, 5))
