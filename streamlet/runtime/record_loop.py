@@ -25,7 +25,7 @@ from streamlet.runtime.placement import PlacementCheck
 from streamlet.runtime.task_sending import TaskSender
 from streamlet.runtime.transactions import OffsetGaps
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.commit_port import CommitPort
+from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.key_questions import KeyQuestions
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import blamed
@@ -87,7 +87,7 @@ class RecordLoop:
     _undecided: Undecided
     _registry: TaskRegistry
     _actions: TaskActions
-    _commit: CommitPort
+    _commit: AtLeastOnceCommit
     _out_of_range: OutOfRange
     _collector: RecordCollector
     _observer: Observer

@@ -20,7 +20,7 @@ from streamlet.processing.outputs import Output
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.runtime.listeners import Observer
 from streamlet.tasks.active import ActiveTask, Unsent
-from streamlet.tasks.commit_port import CommitPort
+from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.tasks.topic_meters import TopicMeters
 
@@ -51,7 +51,7 @@ class TaskSender:
 
     _collector: RecordCollector
     _registry: TaskRegistry
-    _commit: CommitPort
+    _commit: AtLeastOnceCommit
     _observer: Observer
     _clock: Clock
     _topics: TopicMeters

@@ -41,7 +41,7 @@ from streamlet.runtime.worker_ports import WorkerPorts
 from streamlet.runtime.worker_status import Companions, WorkerStatus
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import CommitLoop, Precopy
-from streamlet.tasks.commit_port import Settled
+from streamlet.tasks.commit_share import Settled
 from streamlet.tasks.disk_failures import DiskFailures
 from streamlet.tasks.input_bound import InputBound
 from streamlet.tasks.key_questions import KeyQuestions

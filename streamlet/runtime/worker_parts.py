@@ -18,7 +18,6 @@ from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.tasks.commit_loop import Purge
-from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.open_task import RestoreProgress
 from streamlet.tasks.served_copies import ServedCopies
 from streamlet.tasks.state_updater import StateUpdater
@@ -85,8 +84,8 @@ class WorkerParts:
         group: GroupSession,
         settle: Callable[[ActiveTask], None],
         tasks: Callable[[], Sequence[ActiveTask]],
-    ) -> CommitPort:
-        """Commits by way of this membership; ``settle`` as of ``CommitPort``, of these tasks."""
+    ) -> AtLeastOnceCommit:
+        """Commits of these tasks by way of this membership; ``settle`` ends a task's batch."""
         look_ms = min(LOOK_MS, self.settings.metadata_max_age_ms)
         parts = group, self.ports.delivery, self.ports.clock
         texts, sink = self.catalog.texts, self.ports.transactions

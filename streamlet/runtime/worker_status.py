@@ -26,7 +26,7 @@ from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, 
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.reporting import Reporter
 from streamlet.tasks.activation import Activation
-from streamlet.tasks.commit_port import CommitPort
+from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.dormant import Cleanup
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
@@ -152,7 +152,7 @@ class WorkerStatus:
     _registry: TaskRegistry
     _activation: Activation
     _updater: StateUpdater
-    _commit: CommitPort
+    _commit: AtLeastOnceCommit
     _catalog: Catalog
     _rebalance_events: RebalanceEvents
     _group: GroupSession

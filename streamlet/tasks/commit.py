@@ -25,16 +25,14 @@ from typing import ClassVar
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.coordinator.codes import TEXT_TOO_LONG, name_of
-from streamlet.coordinator.commit_texts import LIMIT, TextRules
+from streamlet.coordinator.commit_texts import TextRules
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.coordinator.session import GroupSession
-from streamlet.errors import BrokerError, MissingRightError, StateError, TaskMigratedError
+from streamlet.errors import StateError, TaskMigratedError
 from streamlet.logs import get_logger
-from streamlet.rights import TOPIC_REFUSED, on_topics
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_delivery import ChangelogDelivery, DeliveryStage
-from streamlet.tasks.commit_port import Settled, TaskCommit
+from streamlet.tasks.commit_share import Settled, TaskCommit, refusal
 from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.types import TopicPartition
 
@@ -109,7 +107,9 @@ class _CommitUnderWay:
 
 @attrs.define(eq=False)
 class AtLeastOnceCommit:
-    """A ``CommitPort`` by way of the group's offsets: outputs behind the last commit may repeat.
+    """Commits by way of the group's offsets: outputs behind the last commit may repeat.
+
+    ``transactional_commit.TransactionalCommit`` is the other way. One commit is under way at most.
 
     Args:
         group: our membership.
@@ -130,6 +130,7 @@ class AtLeastOnceCommit:
     texts: TextRules = attrs.field(factory=TextRules, kw_only=True)
     _look_ms: int = attrs.field(default=LOOK_MS, kw_only=True)
     settle: Callable[[ActiveTask], None] = attrs.field(default=lambda active: None, kw_only=True)
+    #: Commits accepted so far, and nanoseconds that the delivery of what they cover took.
     accepted: int = attrs.field(default=0, init=False)
     flush_ns: int = attrs.field(default=0, init=False)
     _token: int = attrs.field(default=0, init=False)
@@ -147,13 +148,13 @@ class AtLeastOnceCommit:
 
     @property
     def delivering(self) -> bool:
-        """True while deliveries that take long are waited for, unless a join holds that up."""
+        """True while slow deliveries are waited for, unless a join holds that up: queue no more."""
         slow = self._current.phase is CommitPhase.PREPARED and self._current.slow
         return slow and not self._group.gated
 
     @property
     def sealed(self) -> bool:
-        """Always False: records processed during a commit belong to the next one."""
+        """True while no record may be processed; never here: it belongs to the next commit."""
         return False
 
     # What the worker wants.
@@ -161,7 +162,18 @@ class AtLeastOnceCommit:
     def begin(
         self, tasks: Iterable[ActiveTask], unit: Unit | None = None, *, at_once: bool = False
     ) -> None:
-        """Prepare and send a commit, or go on with the one under way."""
+        """Prepare and send a commit of every task that has something to say, claims included.
+
+        With one under way, go on with that, and send it again if it was turned away: call this
+        until it is sent, or with ``at_once`` just once. ``unit`` is one that waits for it: a join
+        that is due waits for that unit, so it goes out all the same, and at once.
+
+        Raises:
+            TaskMigratedError: our last heartbeat is too old: the group may not know us any more.
+            DeliveryError: something was not delivered; nothing was committed.
+            BrokerError: the broker does not answer just now; call again.
+            StateError: a task's stores fail, which the error names; ``forget`` it and call again.
+        """
         most_ns = None if at_once or unit is not None else STEP_NS
         current = self._current
         if current.phase is CommitPhase.ACCEPTED:
@@ -180,7 +192,10 @@ class AtLeastOnceCommit:
         self._go_on(DELIVER_MS if sealed else soon_ms)
 
     def begin_claims(self, unit: Unit, tasks: Sequence[ActiveTask]) -> bool:
-        """Claim those stopped tasks of a unit that were not claimed yet."""
+        """Claim those stopped tasks of a unit that were not claimed yet; False: there is none.
+
+        What they did can only be committed after that. Raises as ``begin``.
+        """
         assert not self.under_way, "two commits under way"
         claims = [TaskCommit.again(active, 0) for active in tasks if not active.claimed]
         if claims:
@@ -190,7 +205,11 @@ class AtLeastOnceCommit:
         return bool(claims)
 
     def begin_last(self, unit: Unit, tasks: Sequence[ActiveTask]) -> None:
-        """Commit the stopped tasks of a unit for the last time."""
+        """Commit the stopped tasks of a unit for the last time; none may be under way.
+
+        Every one of them is committed, also with nothing new to say: the unit's ``marks`` tell whom
+        it is released to. Raises as ``begin``.
+        """
         assert not self.under_way, "two commits under way"
         unit.move_to(UnitStage.COMMITTING)
         self._check_alive()
@@ -210,12 +229,13 @@ class AtLeastOnceCommit:
         code: int,
         gone: frozenset[TopicPartition] = frozenset(),
     ) -> Settled | None:
-        """Take the coordinator's answer.
+        """Take the coordinator's answer; None if no commit waits for it any more.
 
-        What was turned away is sent again without its marks.
+        A commit that was turned away, or whose outcome is unknown, stays under way and is sent
+        again by ``begin``, without its marks: the order they answered is not held any more.
 
         Raises:
-            BrokerError: the commit was refused for good.
+            BrokerError: the coordinator will never accept it.
         """
         current = self._current
         if token != self._token or not self.sent:
@@ -233,12 +253,15 @@ class AtLeastOnceCommit:
                     part.release_to = None
                 self._drop_if_empty()
         if outcome is CommitOutcome.REFUSED:
-            raise _refusal(code, settled.parts)
+            raise refusal(code, settled.parts)
         log.debug("commit %d: %s", token, outcome)
         return settled
 
     def forget(self, active: ActiveTask) -> None:
-        """Leave a task that is about to be closed out of the commit under way."""
+        """Leave a task that is about to be closed out of the commit under way.
+
+        What was accepted of it is written: its copy on disk is then as of its last commit.
+        """
         current = self._current
         own = [part for part in current.parts if part.active is active]
         current.parts = [part for part in current.parts if part.active is not active]
@@ -260,7 +283,7 @@ class AtLeastOnceCommit:
         self._delivery.forget_queued()
 
     def finish(self) -> None:
-        """Write all that was accepted to the local stores."""
+        """Write all that was accepted to the local stores; ``StateError``: one refuses."""
         if self._current.phase is CommitPhase.ACCEPTED:
             self._write(None)
 
@@ -375,21 +398,3 @@ class AtLeastOnceCommit:
     def _check_alive(self) -> None:
         if not self._group.alive():
             raise TaskMigratedError("no heartbeat was answered for a session timeout")
-
-
-def _refusal(code: int, parts: Sequence[TaskCommit]) -> BrokerError:
-    """The error for a commit that the coordinator refused; it does not say for which topics."""
-    names = {tp.topic for part in parts for tp in part.offsets}
-    advice = ""
-    if code == TEXT_TOO_LONG:
-        stores = max(len(part.active.changelogs) for part in parts)
-        advice = (
-            f"; raise the brokers' {LIMIT}, or use fewer stores in one subtopology: a task here "
-            f"has {stores}"
-        )
-    refused = (
-        f"the group coordinator refused a commit of {', '.join(sorted(names))}: {name_of(code)}"
-    )
-    if code == TOPIC_REFUSED:
-        return MissingRightError(f"{refused}; {on_topics('READ', names)}")
-    return BrokerError(refused + advice)

@@ -38,7 +38,7 @@ from streamlet.state.changelog import encode_column, is_timed, number_at
 from streamlet.state.entries import CommitEntry, entry_last
 from streamlet.state.epochs import MOST_CLAIMS
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.commit_port import LogEnds, TaskCommit
+from streamlet.tasks.commit_share import LogEnds, TaskCommit
 from streamlet.tasks.opening import blamed
 from streamlet.types import StateNumber, TopicPartition
 from streamlet.user_code import shown

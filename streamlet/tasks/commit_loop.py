@@ -28,7 +28,8 @@ from streamlet.errors import (
 from streamlet.kafka.ports import Admin
 from streamlet.logs import get_logger
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.commit_port import CommitPort, TaskCommit
+from streamlet.tasks.commit import AtLeastOnceCommit
+from streamlet.tasks.commit_share import TaskCommit
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition
@@ -84,7 +85,7 @@ class CommitLoop:
     """
 
     _settings: Settings
-    _commit: CommitPort
+    _commit: AtLeastOnceCommit
     _clock: Clock
     _group: GroupSession
     _registry: TaskRegistry

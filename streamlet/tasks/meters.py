@@ -16,7 +16,7 @@ from streamlet.coordinator.events import CommitOutcome
 from streamlet.histogram import Histogram
 from streamlet.processing.task import Task
 from streamlet.state.backing import StoreFigures
-from streamlet.tasks.commit_port import Settled
+from streamlet.tasks.commit_share import Settled
 from streamlet.tasks.open_task import RestoreProgress
 from streamlet.tasks.topic_meters import TopicMeters
 from streamlet.types import TaskId

@@ -20,8 +20,9 @@ from streamlet.logs import get_logger
 from streamlet.tasks import task_events as te
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_loop import Precopy
-from streamlet.tasks.commit_port import CommitPort, Settled
+from streamlet.tasks.commit_share import Settled
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
@@ -56,7 +57,7 @@ class TaskActions:
     _registry: TaskRegistry
     _activation: Activation
     _updater: StateUpdater
-    _commit: CommitPort
+    _commit: AtLeastOnceCommit
     _clock: Clock
     _settled: Callable[[Settled], None]
     _meters: Meters
@@ -222,7 +223,7 @@ class TaskActions:
         """Bring up again what reads other partitions by now, or a topic that was made again."""
         for active in self._registry.of_stage(TaskStage.RUNNING):
             active.compare(topic_ids)
-            if active.inputs != self._inputs(active.task):
+            if active.inputs != self._activation.targets.inputs(active.task):
                 log.info("task %s reads other partitions from now on", active.task)
                 self.restart(active)
 
@@ -353,7 +354,8 @@ class TaskActions:
                 unit.move_to(UnitStage.STOPPED)
                 self.unit.one = unit
             case te.PollMarks(tasks=tasks):
-                self._fetch({task: self._inputs(task) for task in tasks})
+                inputs = self._activation.targets.inputs
+                self._fetch({task: inputs(task) for task in tasks})
             case ev.Rejoin(reason=reason):
                 log.info("rejoining: %s", reason)
                 self._group.want(action)
@@ -394,7 +396,3 @@ class TaskActions:
         self._fetches[self._fetch_token] = inputs
         wanted = tuple(tp for partitions in inputs.values() for tp in partitions)
         self._group.want(ev.FetchWanted(self._fetch_token, wanted))
-
-    def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
-        """The input partitions of a task as they are now, which may not be those it runs with."""
-        return self._activation.targets.inputs(task)

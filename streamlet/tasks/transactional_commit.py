@@ -25,7 +25,7 @@ from streamlet.kafka.ports import TransactionSink
 from streamlet.logs import get_logger
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import AtLeastOnceCommit, CommitPhase
-from streamlet.tasks.commit_port import Settled, TaskCommit
+from streamlet.tasks.commit_share import Settled, TaskCommit
 from streamlet.tasks.task_record import TaskStage, Unit
 from streamlet.types import TopicPartition
 
@@ -34,7 +34,7 @@ log = get_logger(__name__)
 
 @attrs.define(eq=False)
 class TransactionalCommit(AtLeastOnceCommit):
-    """A ``CommitPort`` by transactions: each record counts once, in state and in outputs.
+    """Commits by transactions: each record counts once, in state and in outputs.
 
     Args:
         sink: the producer of all that tasks send.
@@ -68,7 +68,7 @@ class TransactionalCommit(AtLeastOnceCommit):
     def begin(
         self, tasks: Iterable[ActiveTask], unit: Unit | None = None, *, at_once: bool = False
     ) -> None:
-        """Commit all tasks that have anything to say, or go on with that; see ``CommitPort``.
+        """Commit all tasks that have anything to say, or go on with that.
 
         Raises:
             UndeliveredError: what was sent cannot count any more.

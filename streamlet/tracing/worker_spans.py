@@ -15,7 +15,7 @@ from opentelemetry import trace
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.processing.outputs import Output
 from streamlet.runtime.listeners import Observer
-from streamlet.tasks.commit_port import Settled
+from streamlet.tasks.commit_share import Settled
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.open_task import RestoreProgress
 from streamlet.tracing.spans import TASK

@@ -23,7 +23,7 @@ from streamlet.runtime.worker_ports import WorkerPorts, WorkerThreads
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_delivery import ChangelogDelivery
-from streamlet.tasks.commit_port import TaskCommit
+from streamlet.tasks.commit_share import TaskCommit
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.open_task import OpenTask, RestoreProgress
 from streamlet.tasks.rebalance_events import RebalanceEvents

@@ -27,8 +27,8 @@ from streamlet.state.directory import StateDirectory
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
-from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.opening import TaskOpener, reads_committed
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
@@ -193,7 +193,7 @@ class Owner:
     def _opened_sink(self) -> Any:
         return TransactionalSink(f"app-{self.name}", 10_000, "simulated", clock=self._clock)
 
-    def _commit_port(self, delivery: ChangelogDelivery) -> CommitPort:
+    def _commit_port(self, delivery: ChangelogDelivery) -> AtLeastOnceCommit:
         group: Any = self
         return TransactionalCommit(
             *(group, delivery, self._clock),

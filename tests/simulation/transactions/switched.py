@@ -19,7 +19,6 @@ from streamlet.processing.edges.held_writer import HeldWriter, Period
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
-from streamlet.tasks.commit_port import CommitPort
 from streamlet.testing.memory_ports import MemorySink
 from tests.simulation.transactions.broker import Broker
 from tests.simulation.transactions.history import MOST_QUIET, History
@@ -90,7 +89,7 @@ class PlainOwner(TellingOwner):
     def _opened_sink(self) -> LateSink:
         return LateSink(self._broker, self._fate)
 
-    def _commit_port(self, delivery: ChangelogDelivery) -> CommitPort:
+    def _commit_port(self, delivery: ChangelogDelivery) -> AtLeastOnceCommit:
         group: Any = self
         return AtLeastOnceCommit(group, delivery, self._clock)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.tasks.commit import _refusal
+from streamlet.tasks.commit_share import refusal
 from streamlet.types import TopicPartition
 
 
@@ -29,7 +29,7 @@ def test_a_refused_commit_is_told_with_topics_and_the_errors_name() -> None:
         Share({TopicPartition("words-b", 0): 1, TopicPartition("words", 0): 2}),
         Share({TopicPartition("words", 1): 3}, ("a", "b", "c")),
     ]
-    text = str(_refusal(12, parts))
+    text = str(refusal(12, parts))
     assert text.startswith(
         "the group coordinator refused a commit of words, words-b: OFFSET_METADATA_TOO_LARGE"
     )

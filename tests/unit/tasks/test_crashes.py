@@ -27,7 +27,7 @@ from streamlet.state.changelog import encode_column
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import MOVES, CommitPhase
 from streamlet.tasks.commit_delivery import ChangelogDelivery
-from streamlet.tasks.commit_port import Settled
+from streamlet.tasks.commit_share import Settled
 from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition

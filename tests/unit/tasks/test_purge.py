@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from streamlet.state.drained import Drained
 from streamlet.tasks.commit_loop import Purge
-from streamlet.tasks.commit_port import TaskCommit
+from streamlet.tasks.commit_share import TaskCommit
 from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog
 from streamlet.types import StateNumber, TopicPartition
 

@@ -22,7 +22,7 @@ from streamlet.coordinator.events import (
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.commit_loop import Precopy
-from streamlet.tasks.commit_port import Settled
+from streamlet.tasks.commit_share import Settled
 from streamlet.tasks.input_bound import InputBound
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.meters import Meters

@@ -1,19 +1,19 @@
-"""The port of a worker's commits: their shares of tasks, their ends, and the ways to make them.
-
-``commit.AtLeastOnceCommit`` is one way, ``transactional_commit.TransactionalCommit`` another.
-"""
+"""The shares of tasks in a commit, and what became of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import attrs
 
+from streamlet.coordinator.codes import TEXT_TOO_LONG, name_of
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote, Rebuilt, started
-from streamlet.coordinator.commit_texts import TextRules
+from streamlet.coordinator.commit_texts import LIMIT, TextRules
 from streamlet.coordinator.events import CommitDone, CommitOutcome
+from streamlet.errors import BrokerError, MissingRightError
+from streamlet.rights import TOPIC_REFUSED, on_topics
 from streamlet.state.drained import Drained
 from streamlet.state.freshness import Freshness
 from streamlet.tasks.active import ActiveTask
@@ -204,110 +204,19 @@ class Settled:
         return CommitDone(unit.token, self.outcome)
 
 
-class CommitPort(Protocol):
-    """Commits of a worker's tasks, one under way at most; ``commit.AtLeastOnceCommit`` is one.
-
-    Attributes:
-        accepted: commits accepted so far.
-        flush_ns: nanoseconds that the delivery of what they cover took.
-        texts: the rules for the texts beside positions.
-        settle: called with a task before its share is taken: ends the batch that it has under way.
-    """
-
-    accepted: int
-    flush_ns: int
-    texts: TextRules
-    settle: Callable[[ActiveTask], None]
-
-    @property
-    def under_way(self) -> bool:
-        """True if a commit is not yet accepted, or not yet written to the local stores."""
-        ...
-
-    @property
-    def sent(self) -> bool:
-        """True if the coordinator has not answered a commit yet."""
-        ...
-
-    @property
-    def sealed(self) -> bool:
-        """True while no record may be processed: what comes of it would be in the commit."""
-        ...
-
-    @property
-    def delivering(self) -> bool:
-        """True while deliveries are waited for: more that is queued would be in the way."""
-        ...
-
-    def begin(
-        self, tasks: Iterable[ActiveTask], unit: Unit | None = None, *, at_once: bool = False
-    ) -> None:
-        """Prepare and send a commit of every task that has something to say, claims included.
-
-        With one under way, go on with that, and send it again if it was turned away: call this
-        until it is sent, or with ``at_once`` just once. ``unit`` is one that waits for it: a join
-        that is due waits for that unit, so it goes out all the same, and at once.
-
-        Raises:
-            TaskMigratedError: our last heartbeat is too old and the group does not know us any
-                more.
-            DeliveryError: something was not delivered; nothing was committed.
-            BrokerError: the broker does not answer just now; call again.
-            StateError: a task's stores fail, which the error names; ``forget`` it and call again.
-        """
-        ...
-
-    def begin_claims(self, unit: Unit, tasks: Sequence[ActiveTask]) -> bool:
-        """Claim those stopped tasks of a unit that were not claimed yet; False: there is none.
-
-        What they did can only be committed after that. Raises as ``begin``.
-        """
-        ...
-
-    def begin_last(self, unit: Unit, tasks: Sequence[ActiveTask]) -> None:
-        """Commit the stopped tasks of a unit for the last time; none may be under way.
-
-        Every one of them is committed, also with nothing new to say: the unit's ``marks`` tell whom
-        it is released to. Raises as ``begin``.
-        """
-        ...
-
-    def done(
-        self,
-        token: int,
-        outcome: CommitOutcome,
-        code: int,
-        gone: frozenset[TopicPartition] = frozenset(),
-    ) -> Settled | None:
-        """Take the coordinator's answer; None if no commit waits for it any more.
-
-        A commit that was turned away, or whose outcome is unknown, stays under way and is sent
-        again by ``begin``, without its marks: the order they answered is not held any more.
-
-        Raises:
-            BrokerError: the coordinator will never accept it.
-        """
-        ...
-
-    def forget(self, active: ActiveTask) -> None:
-        """Leave a task that is about to be closed out of the commit under way.
-
-        What was accepted of it is written: its copy on disk is then as of its last commit.
-        """
-        ...
-
-    def abort(self) -> None:
-        """Drop the commit under way; what was accepted of it is still written."""
-        ...
-
-    def forget_queued(self) -> None:
-        """Drop all queued records, because the tasks that wrote them are lost."""
-        ...
-
-    def finish(self) -> None:
-        """Write all that was accepted to the local stores.
-
-        Raises:
-            StateError: a store refuses.
-        """
-        ...
+def refusal(code: int, parts: Sequence[TaskCommit]) -> BrokerError:
+    """The error for a commit that the coordinator refused; it does not say for which topics."""
+    names = {tp.topic for part in parts for tp in part.offsets}
+    advice = ""
+    if code == TEXT_TOO_LONG:
+        stores = max(len(part.active.changelogs) for part in parts)
+        advice = (
+            f"; raise the brokers' {LIMIT}, or use fewer stores in one subtopology: a task here "
+            f"has {stores}"
+        )
+    refused = (
+        f"the group coordinator refused a commit of {', '.join(sorted(names))}: {name_of(code)}"
+    )
+    if code == TOPIC_REFUSED:
+        return MissingRightError(f"{refused}; {on_topics('READ', names)}")
+    return BrokerError(refused + advice)
