@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 
@@ -65,35 +66,47 @@ class NetworkSpec:
 
 
 @attrs.frozen
-class Join:
+class Event:
+    """An event of a step."""
+
+    @classmethod
+    def key(cls) -> str:
+        """The key of such events in a file."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+
+
+@attrs.frozen
+class OfInstances(Event):
+    """An event of these instances."""
+
+    instances: tuple[str, ...]
+
+
+@attrs.frozen
+class WithTimes(Event):
+    """An event with a time, ms, for each member, instance or task of these."""
+
+    times: Mapping[str, int]
+
+
+class Join(OfInstances):
     """Instances start, with what is on their disks."""
 
-    instances: tuple[str, ...]
 
-
-@attrs.frozen
-class Leave:
+class Leave(OfInstances):
     """Instances are stopped: they commit and leave the group."""
 
-    instances: tuple[str, ...]
 
-
-@attrs.frozen
-class Crash:
+class Crash(OfInstances):
     """Instances die and are taken out of the group at once."""
 
-    instances: tuple[str, ...]
 
-
-@attrs.frozen
-class Restart:
+class Restart(OfInstances):
     """Instances die and are back at once, with disk and static id."""
 
-    instances: tuple[str, ...]
-
 
 @attrs.frozen
-class Deploy:
+class Deploy(Event):
     """Instances run another program from their next start on, or the same one otherwise.
 
     ``field`` is one of ``InstanceSpec``: mode, version or topology; ``values`` are by instance.
@@ -103,94 +116,69 @@ class Deploy:
     values: Mapping[str, Any]
 
 
-@attrs.frozen
-class Pause:
+class Pause(OfInstances):
     """Instances stand still, heartbeats too."""
 
-    instances: tuple[str, ...]
 
-
-@attrs.frozen
-class Resume:
+class Resume(OfInstances):
     """Paused instances go on and find what has come in meanwhile."""
 
-    instances: tuple[str, ...]
 
-
-@attrs.frozen
-class Expel:
+class Expel(OfInstances):
     """The coordinator throws out the members of these instances, which live on."""
 
-    instances: tuple[str, ...]
 
-
-@attrs.frozen
-class Busy:
+class Busy(WithTimes):
     """The workers' loops of members or instances are in a user function for so long, ms."""
 
-    times: Mapping[str, int]
 
-
-@attrs.frozen
-class SlowControl:
+class SlowControl(WithTimes):
     """The control threads of members or instances have no processor for so long, ms."""
 
-    times: Mapping[str, int]
 
-
-@attrs.frozen
-class SlowCopies:
+class SlowCopies(WithTimes):
     """The next step of the threads that keep copies takes so long, ms, by member or instance."""
 
-    times: Mapping[str, int]
 
-
-@attrs.frozen
-class ShortLog:
+class ShortLog(WithTimes):
     """The changelogs of tasks seem to end a record earlier, for so long, ms."""
 
-    times: Mapping[str, int]
-
 
 @attrs.frozen
-class Drain:
+class Drain(OfInstances):
     """Instances are marked as leaving, with a deadline after ``timeout_ms`` or none."""
 
-    instances: tuple[str, ...]
     timeout_ms: int | None = None
 
 
 @attrs.frozen
-class DrainPercent:
+class DrainPercent(Event):
     """Scale down: instances beyond this percentage are marked as leaving."""
 
     percent: float
     timeout_ms: int | None = None
 
 
-@attrs.frozen
-class CancelDrain:
+class CancelDrain(OfInstances):
     """Drain requests of these instances are withdrawn."""
 
-    instances: tuple[str, ...]
-
 
 @attrs.frozen
-class Ready:
+class Ready(Event):
     """Copies catch up: per member or instance the tasks, ``"all"`` or ``"one"``."""
 
     tasks: Mapping[str, tuple[str, ...] | str]
 
 
 @attrs.frozen
-class Lag:
+class Lag(Event):
     """Copies are so many records behind, per member or instance and task."""
 
     lags: Mapping[str, Mapping[str, int]]
 
 
 @attrs.frozen
-class Lose:
+class Lose(Event):
     """The n-th request of a kind that is sent from now on never arrives; or its answer does not."""
 
     sender: str
@@ -200,47 +188,22 @@ class Lose:
 
 
 @attrs.frozen
-class Truncate:
+class Truncate(Event):
     """The second half of these tasks' changelogs is gone."""
 
     tasks: tuple[str, ...]
 
 
 @attrs.frozen
-class CoordinatorRestart:
+class CoordinatorRestart(Event):
     """The coordinator fails over: parked requests and connections are lost."""
 
 
 @attrs.frozen
-class AddTasks:
+class AddTasks(Event):
     """More partitions are created: more tasks."""
 
     tasks: tuple[TaskSpec, ...]
-
-
-Event: TypeAlias = (
-    Deploy
-    | Join
-    | Leave
-    | Crash
-    | Restart
-    | Pause
-    | Resume
-    | Expel
-    | Busy
-    | SlowControl
-    | SlowCopies
-    | ShortLog
-    | Drain
-    | DrainPercent
-    | CancelDrain
-    | Ready
-    | Lag
-    | Lose
-    | Truncate
-    | CoordinatorRestart
-    | AddTasks
-)
 
 
 @attrs.frozen

@@ -7,7 +7,6 @@ Commits and heartbeats alone make none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -52,12 +51,7 @@ def _event_text(event: Event) -> str:
         case ev.AddTasks(specs):
             return f"add_tasks {', '.join(spec.label for spec in specs)}"
         case _:
-            return " ".join((_key(event), *_values(event)))
-
-
-def _key(event: Event) -> str:
-    """The key of an event in a file."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(event).__name__).lower()
+            return " ".join((event.key(), *_values(event)))
 
 
 def _values(event: Event) -> Iterator[str]:

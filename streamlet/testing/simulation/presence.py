@@ -84,7 +84,6 @@ class PresenceWatch:
         here = [name for name, presence in self._there.items() if presence is not _Presence.GONE]
         for name in names:
             if name not in here:
-                key = type(event).__name__.lower()
                 expected = f"expected one of {', '.join(here) or 'none'}"
                 text = f"{name} is not in the group at this step, {expected}"
-                self._reader.problem(f"{where}.{key}", text)
+                self._reader.problem(f"{where}.{event.key()}", text)

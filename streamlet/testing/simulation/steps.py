@@ -17,6 +17,10 @@ MODES = ("incremental", "eager", "upgrading")
 PROGRAM = ("mode", "version", "topology")
 #: Digits of the number of a subtopology.
 _MOST_DIGITS = 9
+_OF_INSTANCES = (
+    *(ev.Join, ev.Leave, ev.Crash, ev.Restart, ev.Pause, ev.Resume, ev.CancelDrain, ev.Expel),
+)
+_TIMED = (ev.Busy, ev.SlowControl, ev.SlowCopies)
 _REQUESTS = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch")
 
 
@@ -51,17 +55,8 @@ class StepReader:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._readers: dict[str, Callable[[str, Any], Event]] = {
-            "join": self._instances_of(ev.Join),
-            "leave": self._instances_of(ev.Leave),
-            "crash": self._instances_of(ev.Crash),
-            "restart": self._instances_of(ev.Restart),
-            "pause": self._instances_of(ev.Pause),
-            "resume": self._instances_of(ev.Resume),
-            "cancel_drain": self._instances_of(ev.CancelDrain),
-            "expel": self._instances_of(ev.Expel),
-            "busy": lambda where, value: ev.Busy(self._times(where, value)),
-            "slow_control": lambda where, value: ev.SlowControl(self._times(where, value)),
-            "slow_copies": lambda where, value: ev.SlowCopies(self._times(where, value)),
+            **{event.key(): self._instances_of(event) for event in _OF_INSTANCES},
+            **{event.key(): self._timed(event) for event in _TIMED},
             "short_log": lambda where, value: ev.ShortLog(names.offsets(where, value)),
             "ready": self._ready,
             "lag": self._lag,
@@ -111,9 +106,7 @@ class StepReader:
                 read = self._readers.get(key)
                 return [] if read is None else [read(where, value)]
 
-    def _instances_of(
-        self, event: Callable[[tuple[str, ...]], Event]
-    ) -> Callable[[str, Any], Event]:
+    def _instances_of(self, event: type[ev.OfInstances]) -> Callable[[str, Any], Event]:
         return lambda where, value: event(self._names.names(where, value))
 
     def _deploy(self, field: str) -> Callable[[str, Any], Event]:
@@ -144,9 +137,12 @@ class StepReader:
             {name: self._names.offsets(f"{where}.{name}", one) for name, one in targets.items()}
         )
 
-    def _times(self, where: str, value: object) -> dict[str, int]:
-        r, targets = self._names.reader, self._names.targets(where, value)
-        return {name: r.whole(f"{where}.{name}", ms) for name, ms in targets.items()}
+    def _timed(self, event: type[ev.WithTimes]) -> Callable[[str, Any], Event]:
+        def read(where: str, value: object) -> Event:
+            r, targets = self._names.reader, self._names.targets(where, value)
+            return event({name: r.whole(f"{where}.{name}", ms) for name, ms in targets.items()})
+
+        return read
 
     def _lose(self, where: str, value: object) -> Event:
         r = self._names.reader
