@@ -28,6 +28,19 @@ class MemberKey:
 
 
 @attrs.frozen
+class OfMember:
+    """An entry of a member."""
+
+    instance: Name
+    number: Int32
+
+    @property
+    def key(self) -> MemberKey:
+        """The key that it is kept by."""
+        return MemberKey(self.instance, self.number)
+
+
+@attrs.frozen
 class Mark:
     """An instance is to leave: it hands its tasks over, then ends.
 
@@ -87,7 +100,7 @@ class TaskProgress:
 
 
 @attrs.frozen
-class MemberProgress:
+class MemberProgress(OfMember):
     """The progress of a member, as of ``at_ms``.
 
     ``plans_by`` are the settings it would plan by as leader, as far as they are not the defaults;
@@ -102,8 +115,6 @@ class MemberProgress:
     the longest time of the last half minute from a record to its output, ms; None: it does not say.
     """
 
-    instance: Name
-    number: Int32
     member: Name  # what people call it, h1-0
     member_id: Name
     at_ms: TimeMs
@@ -121,51 +132,34 @@ class MemberProgress:
     memory: tuple[tuple[str, Int64, Int64], ...] | None = None
     latencies: tuple[tuple[str, Int64], ...] | None = None
 
-    @property
-    def key(self) -> MemberKey:
-        """The key that it is kept by."""
-        return MemberKey(self.instance, self.number)
-
     def task(self, task: str) -> TaskProgress | None:
         """The progress of one task, if the member reports it."""
         return next((one for one in self.tasks if one.task == task), None)
 
 
 @attrs.frozen
-class Endpoint:
-    """The HTTP address of a member: metrics and health."""
+class MemberAddress(OfMember):
+    """The host and the port at which a member answers."""
 
-    instance: Name
-    number: Int32
     member: Name
     host: Name
     port: Int32
 
-    @property
-    def key(self) -> MemberKey:
-        """The key that it is kept by."""
-        return MemberKey(self.instance, self.number)
+
+@attrs.frozen
+class Endpoint(MemberAddress):
+    """The HTTP address of a member: metrics and health."""
 
 
 @attrs.frozen
-class StoreServer:
+class StoreServer(MemberAddress):
     """The address at which a member answers queries of its stores: Kafka's ``application.server``.
 
     ``scheme`` is that of streamlet's own server, ``http`` or ``https``; empty: the application has
     another one there, which streamlet does not ask.
     """
 
-    instance: Name
-    number: Int32
-    member: Name
-    host: Name
-    port: Int32
     scheme: str = ""
-
-    @property
-    def key(self) -> MemberKey:
-        """The key that it is kept by."""
-        return MemberKey(self.instance, self.number)
 
     @property
     def address(self) -> str:
