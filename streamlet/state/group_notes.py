@@ -14,6 +14,7 @@ import attrs
 import msgspec
 
 from streamlet.state.backing import Backing, end_of_prefix
+from streamlet.state.beside import Beside
 from streamlet.state.rows import TIME_BYTES, UNTIMED
 from streamlet.state.unreadable import rows_of_store
 
@@ -47,7 +48,7 @@ class _WithoutNotes:
         return (row for row in rows if not row[0].startswith(NOTE_PREFIX))
 
 
-class GroupNotes:
+class GroupNotes(Beside):
     """The notes of a store of groups.
 
     Args:
@@ -94,7 +95,7 @@ class GroupNotes:
         """True if notes have changed."""
         return bool(self._changed)
 
-    def drain(self, _again: Sequence[bytes]) -> tuple[list[bytes], list[bytes | None]]:
+    def drain(self, again: Sequence[bytes]) -> tuple[list[bytes], list[bytes | None]]:
         """The notes of groups that have changed; the store writes others again, like its rows."""
         groups = list(self._changed)
         found = [self.by_group.get(group) for group in groups]

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 from streamlet.errors import SerdeError, StateError
 from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, MeasuredBacking, StoreFigures
-from streamlet.state.beside import Beside, NothingBeside
+from streamlet.state.beside import Beside
 from streamlet.state.checked import EntryCheck, unwritable
 from streamlet.state.headed_parts import PartHeaders
 from streamlet.state.headed_rows import HeadedRows, OfRecords
@@ -61,7 +61,7 @@ class StoreCommits:
         self.latest = NO_TIME
         #: Of a topic that it is restored from.
         self.source_times = SourceTimes(None)
-        self.beside: Beside = beside or NothingBeside()
+        self.beside = beside or Beside()
         self._medium, self.backing = backing, self.beside.rows_of(backing)
         #: The headers that rows bear; None: they bear none.
         self.headed: HeadedRows | None = None

@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from streamlet.state.backing import Backing
+from streamlet.state.beside import Beside
 from streamlet.state.rows import NO_TIME
 from streamlet.state.unreadable import rows_of_store
 from streamlet.state.window_rows import PROGRESS_KEY, WindowProgress
@@ -21,7 +22,7 @@ from streamlet.state.window_rows import PROGRESS_KEY, WindowProgress
 EVER = -(1 << 63)
 
 
-class StoreTimes:
+class StoreTimes(Beside):
     """The stream times that a store has reached, and their row on disk.
 
     Args:
@@ -87,10 +88,6 @@ class StoreTimes:
         self.complete_above = max(self.complete_above, latest)
 
     # The row, beside those of the keys.
-
-    def rows_of(self, backing: Backing) -> Backing:
-        """The medium as it is: no key of a row is that of this one."""
-        return backing
 
     @property
     def drained(self) -> WindowProgress:
