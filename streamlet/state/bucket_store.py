@@ -34,7 +34,8 @@ from streamlet.state.span_rows import SpanRows
 from streamlet.state.store_specs import WindowSpec
 from streamlet.state.unreadable import rows_of_store
 from streamlet.state.window_reads import ALL_KEYS, KeyRange
-from streamlet.state.window_rows import WindowProgress, time_bytes
+from streamlet.state.window_rows import time_bytes
+from streamlet.state.window_times import StoreOfWindows
 
 #: A window: its time, which orders and expires it, a second time, its value. Of a sliding window
 #: these are its start and the time of its youngest record, of a session its end and its start.
@@ -80,7 +81,7 @@ def bucket_rows(value: Serde[Any]) -> Serde[list[Item]]:
     return build(f"windows of {value.name}", encode, decode, accepts=frozenset({list}))
 
 
-class BucketStore:
+class BucketStore(StoreOfWindows):
     """A store whose rows are lists of windows, ordered by their times.
 
     A list that was read must not be changed, nor the values in it.
@@ -102,16 +103,6 @@ class BucketStore:
         self.observed = self.times.row.observed
         self.ckeys, self.record_key = self.reads.ckeys, self.reads.record_key
         self.row_ids = self.reads.row_ids
-
-    @property
-    def progress(self) -> WindowProgress:
-        """The stream times that the store has reached."""
-        return self.times.row.progress
-
-    @property
-    def shown_from(self) -> int:
-        """The earliest time of a window that may be shown, ms; all earlier ones have expired."""
-        return self.times.shown_from
 
     def items(self, ckey: Any, low: int, high: int) -> list[Item]:
         """The windows of a key whose times are from ``low`` to ``high``, ascending.

@@ -17,10 +17,10 @@ from streamlet.state.backing import Backing
 from streamlet.state.buffer_rows import PLACES
 from streamlet.state.ordered_rows import OrderedRows
 from streamlet.state.rows import NO_TIME
-from streamlet.state.window_rows import WindowProgress
+from streamlet.state.store_times import StoreWithTimes
 
 
-class BufferStore:
+class BufferStore(StoreWithTimes):
     """A store of updates that are to be sent later.
 
     Args:
@@ -39,11 +39,6 @@ class BufferStore:
         self.advance = self.times.advance
         #: Updates that were sent since the store was opened.
         self.sent = 0
-
-    @property
-    def progress(self) -> WindowProgress:
-        """The stream times that the store has reached."""
-        return self.times.progress
 
     @property
     def first_time(self) -> int | None:

@@ -23,10 +23,11 @@ from streamlet.state.rows import NO_TIME
 from streamlet.state.span_rows import SpanRows
 from streamlet.state.store_specs import WindowSpec
 from streamlet.state.store_times import EVER
-from streamlet.state.window_rows import WindowProgress, time_bytes
+from streamlet.state.window_rows import time_bytes
+from streamlet.state.window_times import StoreOfWindows
 
 
-class JoinStore:
+class JoinStore(StoreOfWindows):
     """A store of records, any number of which may have one key and time.
 
     A list that was read must not be changed, nor the values in it. ``shown_before`` is the earliest
@@ -48,16 +49,6 @@ class JoinStore:
         self.commits, self.dirty, self.load = self.rows.commits, self.rows.dirty, self.rows.load
         self.advance, self.observe = self.times.advance, self.times.observe
         self.ckeys, self._record_key = span.reads.ckeys, span.reads.record_key
-
-    @property
-    def progress(self) -> WindowProgress:
-        """The stream times that the store has reached."""
-        return self.times.row.progress
-
-    @property
-    def shown_from(self) -> int:
-        """The earliest time of a record that may be shown, ms; all earlier ones have expired."""
-        return self.times.shown_from
 
     def add(
         self, ckeys: list[Any], times: list[int], values: list[Any]

@@ -124,6 +124,17 @@ class StoreTimes(Beside):
         self.forget()
 
 
+class StoreWithTimes:
+    """A store that keeps the times that it has come to."""
+
+    times: StoreTimes
+
+    @property
+    def progress(self) -> WindowProgress:
+        """The stream times that the store has reached."""
+        return self.times.progress
+
+
 def _times(noted: bytes) -> list[int]:
     """The stream times of all streams but the first."""
     return list(struct.unpack(f">{len(noted) // 8}q", noted))

@@ -27,8 +27,8 @@ from streamlet.state.store_commits import StoreCommits
 from streamlet.state.store_specs import WindowSpec
 from streamlet.state.window_cache import WindowCache, WindowRows
 from streamlet.state.window_reads import ALL_KEYS, KeyRange, WindowReads
-from streamlet.state.window_rows import WindowProgress, row_keys
-from streamlet.state.window_times import WindowTimes
+from streamlet.state.window_rows import row_keys
+from streamlet.state.window_times import StoreOfWindows, WindowTimes
 
 #: What a dirty row takes beside its entry in the cache: a key of a dict, which is a pair.
 _DIRTY_BYTES = ENTRY_BYTES + 72
@@ -42,7 +42,7 @@ class Unmarked:
         return 0
 
 
-class TimeWindowStore:
+class TimeWindowStore(StoreOfWindows):
     """A store of windows, one in each row.
 
     Args:
@@ -70,16 +70,6 @@ class TimeWindowStore:
         self.check: EntryCheck | None = None
         #: In place of the marks of dirty rows where each write is noted; None: it is not.
         self.unmarked: Unmarked | None = None
-
-    @property
-    def progress(self) -> WindowProgress:
-        """The stream times that the store has reached."""
-        return self.times.row.progress
-
-    @property
-    def shown_from(self) -> int:
-        """The earliest time of a window that may be shown, ms; all earlier ones have expired."""
-        return self.times.shown_from
 
     # The hot way.
 

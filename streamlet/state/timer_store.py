@@ -17,8 +17,8 @@ from streamlet.state.backing import Backing
 from streamlet.state.buffer_rows import PLACES
 from streamlet.state.ordered_rows import OrderedRows
 from streamlet.state.rows import NO_TIME
+from streamlet.state.store_times import StoreWithTimes
 from streamlet.state.unreadable import rows_of_store
-from streamlet.state.window_rows import WindowProgress
 
 _TIME = struct.Struct(">q")
 _LENGTH = struct.Struct(">H")
@@ -63,7 +63,7 @@ def key_and_name(raw: bytes) -> tuple[bytes, str]:
         return raw[: end - length], raw[end - length : end].decode()
 
 
-class TimerStore:
+class TimerStore(StoreWithTimes):
     """A store of timers.
 
     Args:
@@ -76,11 +76,6 @@ class TimerStore:
         self.order = order = OrderedRows(name, serde(bytes), timer_rows(), backing)
         self.rows, self.times, self.commits = order.rows, order.times, order.rows.commits
         self.advance = self.times.advance
-
-    @property
-    def progress(self) -> WindowProgress:
-        """The stream times that the store has reached."""
-        return self.times.progress
 
     @property
     def first_time(self) -> int | None:

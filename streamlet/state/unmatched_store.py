@@ -20,9 +20,9 @@ from streamlet.state.backing import Backing
 from streamlet.state.rows import NO_TIME
 from streamlet.state.store import CachedStore
 from streamlet.state.store_parts import Steps
-from streamlet.state.store_times import StoreTimes
+from streamlet.state.store_times import StoreTimes, StoreWithTimes
 from streamlet.state.unreadable import rows_of_store
-from streamlet.state.window_rows import FIRST_KEY, WindowProgress, row_keys
+from streamlet.state.window_rows import FIRST_KEY, row_keys
 
 RIGHT, LEFT = b"\x00", b"\x01"
 #: The place of a row: its time, and the byte of its side in front of the bytes of its key.
@@ -123,7 +123,7 @@ class _Order:
         return self._times[-1] if self._times else NO_TIME
 
 
-class UnmatchedStore:
+class UnmatchedStore(StoreWithTimes):
     """A store of records of both sides of a join that wait.
 
     Args:
@@ -150,11 +150,6 @@ class UnmatchedStore:
         #: Clock time, ms, at which the join looks for results next, if it does once an interval;
         #: None: it has not begun. It goes with no row: an owner begins with an interval.
         self.look_ms: int | None = None
-
-    @property
-    def progress(self) -> WindowProgress:
-        """The stream times that the store has reached."""
-        return self.times.progress
 
     @property
     def sides(self) -> dict[bytes, _Order]:

@@ -28,7 +28,7 @@ from streamlet.state.rows import NO_TIME
 from streamlet.state.store import CachedStore
 from streamlet.state.store_parts import Steps
 from streamlet.state.store_specs import VersionSpec
-from streamlet.state.store_times import EVER, StoreTimes
+from streamlet.state.store_times import EVER, StoreTimes, StoreWithTimes
 from streamlet.state.unreadable import rows_of_store
 from streamlet.state.version_rows import (
     HEAD,
@@ -37,7 +37,7 @@ from streamlet.state.version_rows import (
     VersionedRecord,
     VersionRow,
 )
-from streamlet.state.window_rows import FIRST_KEY, WindowProgress, row_keys, time_bytes
+from streamlet.state.window_rows import FIRST_KEY, row_keys, time_bytes
 
 #: A row's cache key: the end of a chunk, or ``HEAD``, and the cache key of the record key.
 Place: TypeAlias = tuple[int, Any]
@@ -52,7 +52,7 @@ EXPIRE_ROWS = 5_000
 _PARTS = 8
 
 
-class VersionedStore:
+class VersionedStore(StoreWithTimes):
     """A store of the versions of keys.
 
     Values that were read must not be changed, nor lists of versions.
@@ -86,11 +86,6 @@ class VersionedStore:
     def cache(self) -> dict[Any, Any]:
         """Rows by cache key, as of ``CachedStore``."""
         return self.rows.cache
-
-    @property
-    def progress(self) -> WindowProgress:
-        """The stream times that the store has reached."""
-        return self.times.progress
 
     @property
     def shown_from(self) -> int:

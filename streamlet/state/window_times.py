@@ -170,3 +170,19 @@ class WindowTimes:
 def _range(low: int, high: int) -> tuple[bytes, bytes]:
     """The rows from one time to another (exclusive); never the progress row."""
     return FIRST_KEY if low == EVER else time_bytes(low), time_bytes(high)
+
+
+class StoreOfWindows:
+    """A store of rows that expire by their times."""
+
+    times: WindowTimes
+
+    @property
+    def progress(self) -> WindowProgress:
+        """The stream times that the store has reached."""
+        return self.times.progress
+
+    @property
+    def shown_from(self) -> int:
+        """The earliest time of a row that may be shown, ms; all earlier ones have expired."""
+        return self.times.shown_from
