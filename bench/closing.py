@@ -85,7 +85,7 @@ class ClosingTask:
 
     def __init__(self, shape: str, folder: Path) -> None:
         (part,) = application(shape).topology().subtopologies
-        self._state = TaskState.open(folder, part.stores, CACHE_BYTES)
+        self._state = TaskState(folder, part.stores, CACHE_BYTES)
         self._task = Task(TaskId(0, 0), part, self._state, {_INPUT: 0}, in_parts=True)
         self._encode = serde(str).encode
         self._offset = self._commits = 0

@@ -79,7 +79,7 @@ def open_states(folder: Path, changelog: str) -> dict[TaskId, TaskState]:
     (part,) = app.topology().subtopologies
     assert part.changelog_topic(_STORE) == changelog, "restore.py names another topic"
     return {
-        TaskId(part.id, partition): TaskState.open(
+        TaskId(part.id, partition): TaskState(
             folder / str(partition),
             part.stores,
             _CACHE_BYTES,

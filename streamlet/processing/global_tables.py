@@ -278,11 +278,11 @@ class GlobalTables:
         specs = [table.store for table in tables]
         folder = self._lock.folder
         try:
-            return TaskState.open(folder, specs, self._cache_bytes)
+            return TaskState(folder, specs, self._cache_bytes)
         except (TaskCorruptedError, StateMismatchError) as error:
             log.warning("global tables are read again: %s", error)
             wipe_folder(folder / DATABASE)
-            return TaskState.open(folder, specs, self._cache_bytes)
+            return TaskState(folder, specs, self._cache_bytes)
 
     def _mistrust(
         self,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import attrs
 
@@ -45,9 +45,22 @@ log = get_logger(__name__)
 
 
 class TaskState:
-    """The stores of one task; made by ``open``, or over the caller's ``engine``. Not thread-safe.
+    """The stores of one task, opened, or made if they are missing. Not thread-safe.
 
     Only for stores whose changelog partition the caller gave does a position mean anything.
+
+    Args:
+        folder: the task's folder, locked by the caller; None keeps everything in memory.
+        specs: the stores.
+        cache_bytes: bound on the Python objects kept in memory, an estimate in bytes.
+        changelogs: the changelog partition of each store that has one; for a store over a source
+            topic that topic's partition.
+        unread: stores that are dropped if the folder has them, since nothing reads them.
+        engine: keeps the stores that are not on disk; None: memory does.
+
+    Raises:
+        TaskCorruptedError: the files are damaged; wipe them and restore.
+        StateError: the folder cannot be used, or holds stores of another topology.
     """
 
     def __init__(
@@ -55,12 +68,12 @@ class TaskState:
         folder: Path | None,
         specs: Sequence[StoreSpec],
         cache_bytes: int,
-        changelogs: Mapping[str, TopicPartition],
-        engine: StorageEngine | None = None,
+        changelogs: Mapping[str, TopicPartition] | None = None,
         unread: Collection[str] = (),
+        engine: StorageEngine | None = None,
     ) -> None:
-        self.cache_bytes = cache_bytes  # bound on all caches together, an estimate
-        self.changelogs = dict(changelogs)
+        self.cache_bytes = cache_bytes
+        self.changelogs = dict(changelogs or {})
         #: Stores whose changelog is a source topic: its records bear no commit numbers.
         self.plain = frozenset(s.name for s in specs if s.source_topic is not None)
         self.stores: dict[str, TaskStore] = {}
@@ -102,31 +115,6 @@ class TaskState:
         #: Headers of the records that changed rows last, by store, where they are kept.
         self.row_headers: Mapping[str, RowHeaders] = {}
         self.views = ReadViews(self)
-
-    @classmethod
-    def open(
-        cls,
-        folder: Path | None,
-        specs: Sequence[StoreSpec],
-        cache_bytes: int,
-        changelogs: Mapping[str, TopicPartition] | None = None,
-        unread: Collection[str] = (),
-    ) -> Self:
-        """Open the stores of a task, made if they are missing.
-
-        Args:
-            folder: the task's folder, locked by the caller; None keeps everything in memory.
-            specs: the stores.
-            cache_bytes: bound on the Python objects kept in memory, an estimate in bytes.
-            changelogs: the changelog partition of each store that has one; for a store over a
-                source topic that topic's partition.
-            unread: stores that are dropped if the folder has them, since nothing reads them.
-
-        Raises:
-            TaskCorruptedError: the files are damaged; wipe them and restore.
-            StateError: the folder cannot be used, or holds stores of another topology.
-        """
-        return cls(folder, specs, cache_bytes, changelogs or {}, unread=unread)
 
     # One commit.
 

@@ -128,11 +128,11 @@ class TaskOpener:
         unread = [spec.name for spec in part.unread_stores]
         parts = (folder, part.stores, self.cache_bytes, changelogs_of(part, task), unread)
         try:
-            return TaskState.open(*parts)
+            return TaskState(*parts)
         except TaskCorruptedError as error:
             log.warning("state of task %s is damaged (%s); restoring it again", task, error)
             lock.wipe()
-            return TaskState.open(*parts)
+            return TaskState(*parts)
 
 
 #: Pause before a task whose stores failed is opened again: a full disk stays full for a while.

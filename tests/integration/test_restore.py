@@ -68,7 +68,7 @@ def changelog(bootstrap_servers: str) -> Iterator[Changelog]:
 
 def open_state(folder: Path, topic: str, partition: int) -> TaskState:
     tp = TopicPartition(topic, partition)
-    return TaskState.open(folder / f"0_{partition}", [Spec("s")], 1 << 20, {"s": tp})
+    return TaskState(folder / f"0_{partition}", [Spec("s")], 1 << 20, {"s": tp})
 
 
 def restore(

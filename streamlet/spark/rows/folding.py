@@ -121,7 +121,7 @@ class Folder:
             task = self._tasks[where] = Task(
                 TaskId(part.id, where.partition),
                 part,
-                TaskState.open(None, (), 0),
+                TaskState(None, (), 0),
                 {where: batch.offsets[0]},  # its only input: nothing waits for another partition
                 policy=self._app.policy,
             )

@@ -207,7 +207,7 @@ class _StatelessTasks:
         return Task(
             TaskId(part.id, where.partition),
             part,
-            TaskState.open(None, (), 0),
+            TaskState(None, (), 0),
             {where: first},  # its only input: nothing waits for another partition
             policy=self._policy,
             partition_counts=self._plan.out_counts,

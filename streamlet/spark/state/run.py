@@ -291,7 +291,8 @@ class Runner:
     ) -> tuple[Task, Segments]:
         phase = crc32(head.task.encode()) / (1 << 32)
         segments = Segments(kept, head.extent, self._limits, phase)
-        state = TaskState(None, subtopology.stores, CACHE_BYTES, {}, SegmentEngine(segments))
+        engine = SegmentEngine(segments)
+        state = TaskState(None, subtopology.stores, CACHE_BYTES, engine=engine)
         state.check_entries(None, {})
         for name, latest in head.latest.items():
             state.stores[name].commits.latest = latest

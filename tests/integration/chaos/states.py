@@ -62,7 +62,7 @@ def _read(cluster: Cluster, task: TaskId, folder: Path) -> Copy:
         for spec in part.stores
         if (topic := part.changelog_topic(spec.name)) is not None
     }
-    state = TaskState.open(folder, part.stores, 1 << 20, changelogs)
+    state = TaskState(folder, part.stores, 1 << 20, changelogs)
     try:
         entries = {
             spec.name: {

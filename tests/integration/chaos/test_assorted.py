@@ -144,7 +144,7 @@ def rows_on_disk(cluster: Cluster, instance: Instance) -> dict[TaskId, Rows]:
     found: dict[TaskId, Rows] = {}
     for folder in copied(cluster, instance.state, instance.folder / "copy"):
         stores = cluster.topology.subtopology(folder.task.subtopology).stores
-        state = TaskState.open(folder.path, stores, 1 << 20)
+        state = TaskState(folder.path, stores, 1 << 20)
         try:
             for store in state.stores.values():
                 if (

@@ -159,7 +159,7 @@ def windows_on_disk(cluster: Cluster, instances: list[Instance]) -> dict[str, Wi
     part = cluster.topology.subtopology(0)
     for instance in instances:
         for folder in copied(cluster, instance.state, instance.folder / "copy"):
-            state = TaskState.open(folder.path, part.stores, 1 << 20)
+            state = TaskState(folder.path, part.stores, 1 << 20)
             try:
                 rows = {name: dict(store.range()) for name, store in state.stores.items()}
             finally:

@@ -83,7 +83,7 @@ def _stored(cluster: Cluster, instances: list[Instance]) -> dict[str, Counter[st
     for instance in instances:
         for folder in copied(cluster, instance.state, instance.folder / "copy"):
             stores = cluster.topology.subtopology(folder.task.subtopology).stores
-            state = TaskState.open(folder.path, stores, 1 << 20)
+            state = TaskState(folder.path, stores, 1 << 20)
             try:
                 if state.state > newest.get(folder.task, (NO_STATE, {}))[0]:
                     found = {name: _sums(store.range()) for name, store in state.stores.items()}

@@ -96,6 +96,6 @@ def keep_on_disk(monkeypatch: pytest.MonkeyPatch, folder_of_all: Path) -> None:
             if specs:
                 folder = folder_of_all / "-".join(sorted(spec.name for spec in specs))
                 folder.mkdir(exist_ok=True)
-            return TaskState.open(folder, specs, cache, changelogs)
+            return TaskState(folder, specs, cache, changelogs)
 
     monkeypatch.setattr(driver_module, "TaskState", OnDisk)

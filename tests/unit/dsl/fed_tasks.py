@@ -49,7 +49,7 @@ class FedTask:
     def open(self) -> None:
         folder = self.folder / str(self.hosts)
         folder.mkdir(exist_ok=True)
-        self.state = TaskState.open(folder, self.subtopology.stores, 1)
+        self.state = TaskState(folder, self.subtopology.stores, 1)
         self.offset = self.committed
         self.task = Task(
             TaskId(0, 0),
@@ -74,7 +74,7 @@ class FedTask:
         self.hosts += 1
         folder = self.folder / str(self.hosts)
         folder.mkdir()
-        state = TaskState.open(folder, self.subtopology.stores, 1)
+        state = TaskState(folder, self.subtopology.stores, 1)
         for columns in self.changelog:
             state.load(columns, TopicPartition(columns.store, 0), 0, 0)
         state.close()

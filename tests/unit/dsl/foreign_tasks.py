@@ -143,7 +143,7 @@ class ForeignCluster:
         return sum(owned.task.counters.dropped for owned in self.tasks)
 
     def _open(self, owned: _Owned) -> None:
-        owned.state = TaskState.open(None, owned.subtopology.stores, 1)
+        owned.state = TaskState(None, owned.subtopology.stores, 1)
         for store, rows in owned.rows.items():
             columns = Columns(store, list(rows), list(rows.values()))
             owned.state.load(columns, TopicPartition(store, owned.id.partition), 0, 0)

@@ -28,7 +28,7 @@ class JoinTask:
         self.open()
 
     def open(self) -> None:
-        self.state = TaskState.open(self.folder, self.part.stores, 1)
+        self.state = TaskState(self.folder, self.part.stores, 1)
         begin = {TopicPartition(topic, 0): at for topic, at in self.offsets.items()}
         self.task = Task(TaskId(0, 0), self.part, self.state, begin, policy=self.policy)
 

@@ -47,7 +47,7 @@ def driver_of(fold: Fold) -> TopologyTestDriver:
 @pytest.mark.parametrize("kind", OPERATORS)
 @given(batches)
 def test_results_and_rows_bear_the_highest_time(kind: str, given_batches: Any) -> None:
-    state = TaskState.open(None, [Spec("rows", str, int if kind == "count" else str)], 1 << 20)
+    state = TaskState(None, [Spec("rows", str, int if kind == "count" else str)], 1 << 20)
     store = state.stores["rows"]
     operator = OPERATORS[kind](store)
     highest: dict[str, int] = {}

@@ -108,7 +108,7 @@ def test_a_record_is_late_by_the_times_of_its_own_stream_also_after_a_restart(
 
     def sent(topic: str, offset: int, value: str, time: int) -> tuple[int, int]:
         """Number of results and of windows that the record was late for."""
-        state = TaskState.open(tmp_path, part.stores, 1 << 20)
+        state = TaskState(tmp_path, part.stores, 1 << 20)
         task = Task(TaskId(0, 0), part, state, positions)
         raw = PartitionBatch(topic, 0, [offset], [b"k"], [value.encode()], [time], None)
         results = sum(len(output.keys) for output in task.process(raw))

@@ -30,9 +30,7 @@ class Kept:
         self.open()
 
     def open(self) -> None:
-        self.state = TaskState.open(
-            self.folder, [self.spec], 1, {"s": TopicPartition("s-changelog", 0)}
-        )
+        self.state = TaskState(self.folder, [self.spec], 1, {"s": TopicPartition("s-changelog", 0)})
         if self.changelog:
             loader = self.state.loader("s")
             loader.add(list(self.changelog), list(self.changelog.values()))

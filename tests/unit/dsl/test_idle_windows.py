@@ -85,7 +85,7 @@ class IdleTask:
         self.open()
 
     def open(self) -> None:
-        self.state = TaskState.open(self.folder, self.part.stores, 1 << 20)
+        self.state = TaskState(self.folder, self.part.stores, 1 << 20)
         self.task = Task(
             TaskId(0, 0), self.part, self.state, {IN: self.position}, policy=self.policy
         )

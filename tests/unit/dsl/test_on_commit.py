@@ -115,7 +115,7 @@ class CountTask:
         grouped = self.app.stream("in", key=key, value=str).group_by_key()
         then(grouped.count(store="n", emit="on_commit"))
         (self.part,) = self.app.topology().subtopologies
-        self.state = TaskState.open(None, self.part.stores, 1 << 20)
+        self.state = TaskState(None, self.part.stores, 1 << 20)
         self.task = Task(
             TaskId(0, 0),
             self.part,

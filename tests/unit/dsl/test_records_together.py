@@ -161,7 +161,7 @@ class TwoInputs:
         app = App("a")
         build(app)
         (self.part,) = app.topology().subtopologies
-        self.state = TaskState.open(None, self.part.stores, 1 << 20)
+        self.state = TaskState(None, self.part.stores, 1 << 20)
         self.inputs = [TopicPartition(topic, 0) for topic in ("left", "right")]
         self.task = Task(
             TaskId(0, 0),

@@ -298,7 +298,7 @@ def test_what_a_group_lacks_is_known_after_a_restart(tmp_path: Path) -> None:
     rows = app.table("rows", key=str, value=int)
     rows.group_by(lambda key, v: (key, v), key=str, value=int).count(store="n")
     (spec,) = (s for part in app.topology().subtopologies for s in part.stores if s.name == "n")
-    state = TaskState.open(tmp_path, [spec], 1 << 20)
+    state = TaskState(tmp_path, [spec], 1 << 20)
     store: Any = state.stores["n"]
     store.put("a", 1)
     store.commits.beside.add(b"a", b"new", b"old")
@@ -311,7 +311,7 @@ def test_what_a_group_lacks_is_known_after_a_restart(tmp_path: Path) -> None:
     state.discard()
     assert store.commits.beside.by_group == {b"a": {b"new": [b"old", None]}}
     state.close()
-    state = TaskState.open(tmp_path, [spec], 1 << 20)
+    state = TaskState(tmp_path, [spec], 1 << 20)
     store = state.stores["n"]
     assert store.commits.beside.by_group == {b"a": {b"new": [b"old", None]}}
     assert dict(store.range()) == {"a": 1}
@@ -319,7 +319,7 @@ def test_what_a_group_lacks_is_known_after_a_restart(tmp_path: Path) -> None:
         store.commits.beside.remove(b"a", b"new")
     state.write(state.drain(), StateNumber(1, 2), {})
     state.close()
-    state = TaskState.open(tmp_path, [spec], 1 << 20)
+    state = TaskState(tmp_path, [spec], 1 << 20)
     store = state.stores["n"]
     assert (store.commits.beside.by_group, dict(store.range())) == ({}, {"a": 1})
     state.close()

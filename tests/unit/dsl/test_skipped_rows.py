@@ -89,7 +89,7 @@ def test_a_restored_table_has_the_rows_and_times_it_had(
         live = entries(driver.store("rows"))
     (spec,) = app.topology().subtopologies[0].stores
     tp = TopicPartition("in", 0)
-    restored = TaskState.open(None, [spec], 1 << 20, {"rows": tp})
+    restored = TaskState(None, [spec], 1 << 20, {"rows": tp})
     loader, reader = restored.loader("rows"), PlainReader(restored.stores["rows"].commits.taken)
     for first in range(0, len(RECORDS), 4):
         keys, values, times = map(list, zip(*RECORDS[first : first + 4], strict=True))

@@ -25,7 +25,7 @@ class Kept:
     """A store of one task, over a cache that holds next to nothing."""
 
     def __init__(self, built: sl.StoreBuilder[Any], folder: Path | None = None) -> None:
-        self.state = TaskState.open(folder, [built.added(Builder("a"))], 1)
+        self.state = TaskState(folder, [built.added(Builder("a"))], 1)
         task: Any = SimpleNamespace(store=self.state.stores.__getitem__)
         self.view: Any = built.view(task, lambda: 0)
         self.commits = 0

@@ -29,7 +29,7 @@ class Kept:
 
     def __init__(self, built: sl.StoreBuilder[Any], folder: Path | None = None) -> None:
         self.built = built
-        self.state = TaskState.open(folder, [built.added(Builder("a"))], 1)
+        self.state = TaskState(folder, [built.added(Builder("a"))], 1)
         self.commits = 0
 
     def commit(self) -> None:

@@ -38,7 +38,7 @@ class DocumentTask:
         self._open()
 
     def _open(self) -> None:
-        self.state = TaskState.open(self._folder, self.part.stores, 1)
+        self.state = TaskState(self._folder, self.part.stores, 1)
         self._task = Task(
             *(TaskId(0, 0), self.part, self.state, self._ends), policy=self._policy, in_parts=True
         )

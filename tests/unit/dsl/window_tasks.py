@@ -50,7 +50,7 @@ class WindowTask:
         self.open()
 
     def open(self) -> None:
-        self.state = TaskState.open(self.folder, self.part.stores, self.cache_bytes)
+        self.state = TaskState(self.folder, self.part.stores, self.cache_bytes)
         self.task = Task(
             TaskId(0, 0), self.part, self.state, {INPUT: self.offset}, in_parts=self.in_parts
         )

@@ -63,7 +63,7 @@ class Host:
         for folder in self.directory.tasks():
             part = made.subtopology(folder.task.subtopology)
             with self.directory.lock_task(folder.task) as lock:
-                state = TaskState.open(
+                state = TaskState(
                     lock.folder, part.stores, 1 << 20, changelogs_of(part, folder.task)
                 )
                 entries = {k: v for s in state.stores.values() for k, v in s.range()}

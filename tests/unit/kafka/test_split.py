@@ -61,7 +61,7 @@ def task(policy: Any) -> Task:
     app = sl.App("heads", on_error=policy)
     app.stream("in", key=str, value=str).to("out")
     (part,) = app.topology().subtopologies
-    state = TaskState.open(None, part.stores, 1 << 20)
+    state = TaskState(None, part.stores, 1 << 20)
     return Task(
         TaskId(0, 0),
         part,

@@ -76,7 +76,7 @@ def calling(
     app = sl.App("app")
     build(app.stream("in", key=str, value=str))
     part = app.topology().subtopology(0)
-    state = TaskState.open(None, part.stores, 1 << 20)
+    state = TaskState(None, part.stores, 1 << 20)
     given = {"in_parts": True, **more}
     policy = ErrorPolicy.of("fail", processing=answer)
     return Task(TaskId(0, 0), part, state, {IN: 0}, policy=policy, **given)

@@ -98,7 +98,7 @@ def test_each_record_counts_once_however_it_is_taken(
     app = sl.App("app")
     build(app)
     part = app.topology().subtopology(0)
-    state = TaskState.open(None, part.stores, 1 << 20)
+    state = TaskState(None, part.stores, 1 << 20)
     inputs = {TopicPartition(topic, 0): 0 for topic in ("a", "b")}
     policy = ErrorPolicy.of("fail")
     one = Task(TaskId(0, 0), part, state, inputs, policy=policy, in_parts=True)

@@ -216,7 +216,7 @@ def reading(registry: Registry, answer: Any, **more: Any) -> Task:
     serde = (str.encode, registry.decode)
     app.stream("in", key=str, value=serde).to("out")
     part = app.topology().subtopology(0)
-    state = TaskState.open(None, part.stores, 1 << 20)
+    state = TaskState(None, part.stores, 1 << 20)
     return Task(TaskId(0, 0), part, state, {IN: 0}, policy=ErrorPolicy.of(answer), **more)
 
 
@@ -250,7 +250,7 @@ def test_a_task_of_two_inputs_waits_with_both_for_a_record_to_be_decoded() -> No
     table = app.table("t", key=str, value=(str.encode, registry.decode))
     app.stream("s", key=str, value=str).left_join(table, lambda text, row: f"{text}{row}").to("out")
     part = app.topology().subtopology(0)
-    state = TaskState.open(None, part.stores, 1 << 20)
+    state = TaskState(None, part.stores, 1 << 20)
     inputs = {TopicPartition("t", 0): 0, TopicPartition("s", 0): 0}
     policy = ErrorPolicy.of(RETRY)
     running = Task(TaskId(0, 0), part, state, inputs, policy=policy, in_parts=True)

@@ -61,7 +61,7 @@ def sink(*parents: str, topic: str = "out", value: Any = STR, **more: Any) -> Si
 
 def task(built: Graph, policy: ErrorPolicy | None = None, **more: Any) -> Task:
     part = built.freeze().subtopology(0)
-    state = TaskState.open(None, part.stores, 1 << 20)
+    state = TaskState(None, part.stores, 1 << 20)
     return Task(TaskId(0, 0), part, state, {IN: 0}, policy=policy, **more)
 
 

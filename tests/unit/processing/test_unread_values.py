@@ -145,7 +145,7 @@ def plain(outputs: list[Output]) -> list[tuple[Any, ...]]:
 
 def opened(app: sl.App, policy: ErrorPolicy) -> Task:
     part = app.topology().subtopology(0)
-    state = TaskState.open(None, part.stores, 1 << 20)
+    state = TaskState(None, part.stores, 1 << 20)
     return Task(TaskId(0, 0), part, state, {TopicPartition("in", 0): 0}, policy=policy)
 
 

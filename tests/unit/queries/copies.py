@@ -33,8 +33,7 @@ class Copy:
         (spec,) = subtopology.stores
         tp = TopicPartition(f"changelog-of-{spec.name}", task.partition)
         states = [
-            TaskState.open(one, subtopology.stores, 1 << 20, {spec.name: tp})
-            for one in (folder, None)
+            TaskState(one, subtopology.stores, 1 << 20, {spec.name: tp}) for one in (folder, None)
         ]
         opened = OpenTask(task, states[0])
         made = cls(opened, states[1], clock)

@@ -121,7 +121,7 @@ def test_a_store_that_fails_at_the_last_commit_does_not_keep_the_others(
 def test_damaged_files_are_deleted_when_their_task_is_closed(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path, "app")
     lock = directory.lock_task(T0)
-    opened = OpenTask(T0, TaskState.open(None, [], 0), lock)
+    opened = OpenTask(T0, TaskState(None, [], 0), lock)
     (lock.folder / DATABASE).mkdir()
     opened.damaged = True
     opened.close()

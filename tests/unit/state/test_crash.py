@@ -19,7 +19,7 @@ INPUT = TopicPartition("in", 0)
 
 def open_state(folder: Path) -> TaskState:
     specs = [Spec("a"), Spec("b", int, dict)]
-    return TaskState.open(folder, specs, 1 << 16, {name: changelog(name) for name in STORES})
+    return TaskState(folder, specs, 1 << 16, {name: changelog(name) for name in STORES})
 
 
 def write_for_ever(folder: Path) -> None:

@@ -168,7 +168,7 @@ def test_task_folders_are_listed_with_what_they_contain(directory: StateDirector
         directory.lock_task(task).release()
     (directory.path / "notes").mkdir()
     with directory.lock_task(T) as lock:
-        state = TaskState.open(lock.folder, [Spec("s")], 1 << 20, {"s": changelog("s", 3)})
+        state = TaskState(lock.folder, [Spec("s")], 1 << 20, {"s": changelog("s", 3)})
         state.stores["s"].put("a", 1)
         state.write(state.drain(), StateNumber(1, 1), {changelog("s", 3): 5})
         listed = {folder.task: folder for folder in directory.tasks()}
@@ -206,7 +206,7 @@ def test_a_file_that_is_deleted_while_its_folder_is_looked_at_leaves_nothing_ope
 
 def test_wiping_keeps_the_lock_and_removing_gives_it_up(directory: StateDirectory) -> None:
     lock = directory.lock_task(T)
-    TaskState.open(lock.folder, [Spec("s")], 1 << 20).close()
+    TaskState(lock.folder, [Spec("s")], 1 << 20).close()
     lock.wipe()
     assert not (lock.folder / DATABASE).exists()
     with pytest.raises(StateLockedError):
@@ -233,7 +233,7 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateFolderError, match=rf"other/app/{INSTANCE_LOCK}: Is a dir.*; {advice}"):
         StateDirectory(tmp_path / "other", "app").lock_instance()
     with pytest.raises(StateError, match=r"file/x/db: Not a directory"):
-        TaskState.open(tmp_path / "file" / "x", [Spec("s")], 1 << 20)
+        TaskState(tmp_path / "file" / "x", [Spec("s")], 1 << 20)
 
 
 def test_a_full_disk_is_no_reason_for_another_folder(
@@ -253,7 +253,7 @@ def test_a_full_disk_is_no_reason_for_another_folder(
 
 def test_a_damaged_dormant_task_says_so(directory: StateDirectory) -> None:
     with directory.lock_task(T) as lock:
-        TaskState.open(lock.folder, [Spec("s")], 1 << 20).close()
+        TaskState(lock.folder, [Spec("s")], 1 << 20).close()
         (lock.folder / DATABASE / "CURRENT").unlink()
     (found,) = directory.tasks()
     with pytest.raises(TaskCorruptedError, match="CURRENT"):

@@ -40,7 +40,7 @@ def test_without_a_look_nothing_is_known() -> None:
 
 def test_state_carries_its_times_and_forgets_them_when_it_is_wiped(tmp_path: Path) -> None:
     def opened() -> TaskState:
-        return TaskState.open(tmp_path, [Spec("s")], 1 << 20, {"s": S0})
+        return TaskState(tmp_path, [Spec("s")], 1 << 20, {"s": S0})
 
     state = opened()
     state.write(state.drain(), StateNumber(1, 1), {S0: 4}, {S0: 1_000})

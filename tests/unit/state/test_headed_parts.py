@@ -35,7 +35,7 @@ class Opened:
     def __init__(self, folder: Path | None, spec: Spec, headers: bool = True) -> None:
         spec = attrs.evolve(spec, headers=headers)
         self.sessions = spec.window is not None
-        self.state = TaskState.open(folder, [spec], 1 << 20, {"s": changelog("s")})
+        self.state = TaskState(folder, [spec], 1 << 20, {"s": changelog("s")})
         self.notes = row_headers(self.state.stores, [spec], None)
         self.store: Any = self.state.stores["s"]
 

@@ -27,7 +27,7 @@ class Opened:
 
     def __init__(self, folder: Path | None, headers: bool = True) -> None:
         spec = Spec("s", headers=headers)
-        self.state = TaskState.open(folder, [spec], 1 << 20, {"s": changelog("s")})
+        self.state = TaskState(folder, [spec], 1 << 20, {"s": changelog("s")})
         self.notes = row_headers(self.state.stores, [spec], None)
         self.store: Any = self.state.stores["s"]
 

@@ -33,7 +33,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 
 def open_state(folder: Path | None, spec: Spec = RECORDS) -> TaskState:
-    return TaskState.open(folder, [spec], 1, {"s": changelog("s")})
+    return TaskState(folder, [spec], 1, {"s": changelog("s")})
 
 
 def records_of(state: TaskState) -> JoinStore:
@@ -254,7 +254,7 @@ def test_the_index_is_that_of_rows_on_the_medium_and_in_the_cache(tmp_path: Path
 
 def test_the_medium_is_asked_only_for_rows_that_may_be_on_it_alone(tmp_path: Path) -> None:
     """Keys that are nowhere are looked up as well, before and after an eviction and a restart."""
-    state = TaskState.open(tmp_path, [RECORDS], 1 << 20, {"s": changelog("s")})
+    state = TaskState(tmp_path, [RECORDS], 1 << 20, {"s": changelog("s")})
     store = records_of(state)
     backing: Any = Mock(wraps=store.commits.backing)
     wanted = ["a", "c"], [4_000] * 2, [6_000] * 2
@@ -267,6 +267,6 @@ def test_the_medium_is_asked_only_for_rows_that_may_be_on_it_alone(tmp_path: Pat
         assert store.found(*wanted) == [[(5_000, "v0")], []]
         assert backing.get_many.call_count == 1
     state.close()
-    state = TaskState.open(tmp_path, [RECORDS], 1 << 20, {"s": changelog("s")})
+    state = TaskState(tmp_path, [RECORDS], 1 << 20, {"s": changelog("s")})
     assert records_of(state).found(*wanted) == [[(5_000, "v0")], []]
     state.close()

@@ -16,7 +16,7 @@ from tests.unit.state.support import Spec, changelog
 
 
 def opened(folder: Path, *specs: Spec) -> TaskState:
-    return TaskState.open(folder, specs, 1 << 20, {one.name: changelog(one.name) for one in specs})
+    return TaskState(folder, specs, 1 << 20, {one.name: changelog(one.name) for one in specs})
 
 
 def put(state: TaskState, **values: Any) -> None:

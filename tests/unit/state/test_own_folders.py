@@ -53,7 +53,7 @@ def test_all_that_is_made_is_the_users_alone(directory: StateDirectory) -> None:
     try:
         _, lock = directory.lock_instance()
         task = directory.lock_task(T)
-        TaskState.open(task.folder, [Spec("s")], 1 << 20).close()
+        TaskState(task.folder, [Spec("s")], 1 << 20).close()
     finally:
         os.umask(before)
     folders = (directory.path.parent, directory.path, task.folder, task.folder / "db")
@@ -93,7 +93,7 @@ def test_a_folder_of_another_user_is_refused_with_the_way_out(
 ) -> None:
     _, lock = directory.lock_instance()
     task = directory.lock_task(T)
-    TaskState.open(task.folder, [Spec("s")], 1 << 20).close()
+    TaskState(task.folder, [Spec("s")], 1 << 20).close()
     task.release()
     lock.release()
     others(monkeypatch)
@@ -104,7 +104,7 @@ def test_a_folder_of_another_user_is_refused_with_the_way_out(
     with pytest.raises(StateError, match=f"{said}/0_3"):
         directory.lock_task(T)
     with pytest.raises(StateError, match=f"{said}/0_3/db"):
-        TaskState.open(task.folder, [Spec("s")], 1 << 20)
+        TaskState(task.folder, [Spec("s")], 1 << 20)
 
 
 def test_a_lock_of_another_user_is_refused(

@@ -42,7 +42,7 @@ class Disk:
 
 
 def open_state(folder: Path) -> TaskState:
-    return TaskState.open(folder, [Spec("s"), Spec("t")], 1 << 20, {"s": changelog("s")})
+    return TaskState(folder, [Spec("s"), Spec("t")], 1 << 20, {"s": changelog("s")})
 
 
 def drained(state: TaskState, value: int) -> Drained:

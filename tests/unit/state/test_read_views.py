@@ -16,7 +16,7 @@ ENDS = [None, "b", "c", "d", "zz"]
 @pytest.fixture(params=["disk", "memory"])
 def state(request: pytest.FixtureRequest, tmp_path: Path) -> TaskState:
     folder = tmp_path if request.param == "disk" else None
-    return TaskState.open(folder, [Spec("s")], 1 << 20, {"s": changelog("s")})
+    return TaskState(folder, [Spec("s")], 1 << 20, {"s": changelog("s")})
 
 
 def commit(state: TaskState, number: int, rows: dict[str, int | None]) -> None:

@@ -87,7 +87,7 @@ def test_a_null_key_is_refused() -> None:
 
 
 def test_a_deleted_key_stays_deleted_while_the_medium_still_has_it(tmp_path: Path) -> None:
-    state = TaskState.open(tmp_path, [Spec("s")], 1 << 20)
+    state = TaskState(tmp_path, [Spec("s")], 1 << 20)
     store = state.stores["s"]
     store.put("a", 1)
     state.write(state.drain(), StateNumber(1, 1), {})
@@ -104,7 +104,7 @@ def test_a_deleted_key_stays_deleted_while_the_medium_still_has_it(tmp_path: Pat
 
 
 def test_scans_tolerate_writes_meanwhile() -> None:
-    state = TaskState.open(None, [Spec("s")], 1 << 20)
+    state = TaskState(None, [Spec("s")], 1 << 20)
     store = state.stores["s"]
     for i, key in enumerate("abcdef"):
         store.put(key, i)
@@ -130,7 +130,7 @@ def test_a_prefix_of_the_highest_bytes() -> None:
 
 
 def test_a_value_that_cannot_be_encoded_names_store_and_key_and_nothing_is_lost() -> None:
-    state = TaskState.open(None, [Spec("s"), Spec("a")], 1 << 20)
+    state = TaskState(None, [Spec("s"), Spec("a")], 1 << 20)
     state.stores["a"].put("x", 1)
     state.stores["s"].put("good", 1)
     state.stores["s"].put("bad", "text")
@@ -154,7 +154,7 @@ def test_stored_bytes_that_are_not_the_values_name_the_store() -> None:
 
 def test_the_cache_is_bounded_by_dropping_what_was_written_longest_ago(tmp_path: Path) -> None:
     bound = 150_000
-    state = TaskState.open(tmp_path, [Spec("s"), Spec("t")], bound)
+    state = TaskState(tmp_path, [Spec("s"), Spec("t")], bound)
     store = state.stores["s"]
     for number in range(1, 6):
         store.put("kept", number)
@@ -176,7 +176,7 @@ def test_the_cache_is_bounded_by_dropping_what_was_written_longest_ago(tmp_path:
 
 
 def test_dirty_entries_are_never_dropped_and_their_size_is_told() -> None:
-    state = TaskState.open(None, [Spec("s", str, dict)], 1)
+    state = TaskState(None, [Spec("s", str, dict)], 1)
     store = state.stores["s"]
     assert state.dirty_bytes() == 0
     for i in range(100):
@@ -191,7 +191,7 @@ def test_dirty_entries_are_never_dropped_and_their_size_is_told() -> None:
 
 
 def test_growing_values_are_measured_again_at_each_commit() -> None:
-    state = TaskState.open(None, [Spec("s", str, list)], 1 << 30)
+    state = TaskState(None, [Spec("s", str, list)], 1 << 30)
     store = state.stores["s"]
     store.put("a", [])
     small = store.commits.cache_bytes()
@@ -223,14 +223,14 @@ def test_sizes_look_into_what_a_value_holds() -> None:
 
 
 def test_the_state_of_a_new_task_is_none() -> None:
-    state = TaskState.open(None, [Spec("s")], 1 << 20)
+    state = TaskState(None, [Spec("s")], 1 << 20)
     assert (state.state, state.positions) == (NO_STATE, {})
 
 
 def test_a_store_counts_what_commits_write_and_what_is_read_from_the_medium(
     tmp_path: Path,
 ) -> None:
-    state = TaskState.open(tmp_path, [Spec("s"), Spec("m", persistent=False)], 1 << 20)
+    state = TaskState(tmp_path, [Spec("s"), Spec("m", persistent=False)], 1 << 20)
     for name in ("s", "m"):
         for value in (1, 2):
             state.stores[name].put("a", value)
@@ -260,7 +260,7 @@ def test_memory_keeps_its_keys_in_order_through_deletion() -> None:
 
 def test_clean_entries_make_room_for_written_ones_before_their_commit(tmp_path: Path) -> None:
     bound = 150_000
-    state = TaskState.open(tmp_path, [Spec("s")], bound)
+    state = TaskState(tmp_path, [Spec("s")], bound)
     store = state.stores["s"]
     for i in range(400):
         store.put(f"old-{i}", i)

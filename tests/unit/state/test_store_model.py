@@ -56,7 +56,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def open(self) -> TaskState:
         """The state as a starting process finds it."""
-        return TaskState.open(self.folder, [self.spec], self.cache_bytes, {"s": changelog("s")})
+        return TaskState(self.folder, [self.spec], self.cache_bytes, {"s": changelog("s")})
 
     def teardown(self) -> None:
         self.state.close()
@@ -190,12 +190,12 @@ def test_a_store_is_a_dict(kind: str, medium: str) -> None:
 
 def test_positions_are_topic_partitions_after_a_reopen(tmp_path: Path) -> None:
     spec = Spec("s")
-    first = TaskState.open(tmp_path, [spec], 1 << 20, {"s": changelog("s", 3)})
+    first = TaskState(tmp_path, [spec], 1 << 20, {"s": changelog("s", 3)})
     first.stores["s"].put("a", 1)
     first.topic_ids = {"app-s-changelog": "id-1"}
     first.write(first.drain(), StateNumber(2, 1), {changelog("s", 3): 17})
     first.close()
-    again = TaskState.open(tmp_path, [spec], 1 << 20, {"s": changelog("s", 3)})
+    again = TaskState(tmp_path, [spec], 1 << 20, {"s": changelog("s", 3)})
     assert again.positions == {TopicPartition("app-s-changelog", 3): 17}
     assert (again.epochs, again.topic_ids) == ({changelog("s", 3): 2}, {"app-s-changelog": "id-1"})
     again.close()

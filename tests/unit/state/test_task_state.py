@@ -30,7 +30,7 @@ CHANGELOGS = {"s": changelog("s"), "t": changelog("t")}
 
 
 def open_state(folder: Path | None, *specs: Spec) -> TaskState:
-    return TaskState.open(folder, specs or [Spec("s"), Spec("t")], 1 << 20, CHANGELOGS)
+    return TaskState(folder, specs or [Spec("s"), Spec("t")], 1 << 20, CHANGELOGS)
 
 
 def commit(state: TaskState, number: int, position: int = 0, epoch: int = 1) -> dict[str, Columns]:

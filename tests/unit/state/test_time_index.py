@@ -50,7 +50,7 @@ def test_it_does_not_grow() -> None:
 
 
 def opened(folder: Path | None, spec: Spec = WINDOWS) -> TaskState:
-    return TaskState.open(folder, [spec], 1, {"s": LOG})
+    return TaskState(folder, [spec], 1, {"s": LOG})
 
 
 def commit(state: TaskState, end: int, number: int = 1, *starts: int) -> Drained:

@@ -48,7 +48,7 @@ class Stored:
 @pytest.fixture
 def stored(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stored]:
     spec = Spec("s", window=Layout(retention_ms=None))
-    stored = Stored(TaskState.open(None, [spec], 1 << 30, {"s": changelog("s")}))
+    stored = Stored(TaskState(None, [spec], 1 << 30, {"s": changelog("s")}))
     backing = stored.store.commits.backing
     get, get_many = backing.get, backing.get_many
 

@@ -53,7 +53,7 @@ KEYS = [b"", b"\x80", time_bytes(5), time_bytes(5) + b"\xff", PROGRESS_KEY, NOTE
 @pytest.mark.parametrize("key", KEYS)
 def test_a_row_that_cannot_be_is_refused_with_the_store_named(kind: str, key: bytes) -> None:
     for row in ROWS:
-        state = TaskState.open(None, [KINDS[kind]], 1, {"s": changelog("s")})
+        state = TaskState(None, [KINDS[kind]], 1, {"s": changelog("s")})
         told = refusals(state, Columns("s", [key], [row]))
         assert all("store s" in text for text in told), (row, told)
         state.close()

@@ -41,7 +41,7 @@ class Stored:
         self.state = self._opened(folder)
 
     def _opened(self, folder: Path | None) -> TaskState:
-        return TaskState.open(folder, [self.spec], 1, {"s": changelog("s")})
+        return TaskState(folder, [self.spec], 1, {"s": changelog("s")})
 
     @property
     def store(self) -> VersionedStore:

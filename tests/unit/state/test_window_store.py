@@ -33,7 +33,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 
 def open_state(folder: Path | None, spec: Spec = WINDOWS, cache_bytes: int = 1) -> TaskState:
-    return TaskState.open(folder, [spec], cache_bytes, {"s": changelog("s")})
+    return TaskState(folder, [spec], cache_bytes, {"s": changelog("s")})
 
 
 def store_of(state: TaskState) -> Any:
@@ -178,7 +178,7 @@ def test_times_that_were_not_written_are_forgotten_with_their_rows(folder: Path 
 
 def test_a_drain_that_is_taken_back_is_drained_again(folder: Path | None) -> None:
     other = Spec("z", value=int)
-    state = TaskState.open(folder, [WINDOWS, other], 1, {"s": changelog("s")})
+    state = TaskState(folder, [WINDOWS, other], 1, {"s": changelog("s")})
     store = store_of(state)
     store.put(window("a", 0), 1)
     state.stores["z"].put("k", "no int")

@@ -41,7 +41,7 @@ class ComparedWorld(World):
 
     def __attrs_post_init__(self) -> None:
         (part,) = self.topology.subtopologies
-        self.state = TaskState.open(None, part.stores, 1 << 20)
+        self.state = TaskState(None, part.stores, 1 << 20)
         self.task = Task(TASK, part, self.state, {INPUT: 0})
         self.shown.append(self.look(self.state))
         names = (f"app-{spec.name}-changelog" for spec in part.stores)

@@ -64,7 +64,7 @@ class World:
     def state(self, task: TaskId = T0, persistent: bool = True) -> TaskState:
         folder = self.folder / str(task) if self.folder else None
         spec = Spec("s", persistent=persistent)
-        return TaskState.open(folder, [spec], 1 << 20, {"s": changelog("s", task.partition)})
+        return TaskState(folder, [spec], 1 << 20, {"s": changelog("s", task.partition)})
 
     def job(
         self, state: TaskState, limit: tuple[int, int] | None = None, task: TaskId = T0
@@ -162,7 +162,7 @@ def test_nothing_is_read_behind_the_end_of_a_table_over_a_source_topic(world: Wo
     world.log.create("input", 1)
     world.log.append(source, [b"a", None, b"b", b"a"], [n.to_bytes(8, "big") for n in (1, 0, 2, 3)])
     spec = Spec("s", source_topic="input")
-    state = TaskState.open(None, [spec], 1 << 20, {"s": source})
+    state = TaskState(None, [spec], 1 << 20, {"s": source})
     world.run(OpenTask(T0, state).restore(Target(ends={source: 3}, limit=StateNumber(1, 1))))
     assert world.entries(state) == {"a": 1, "b": 2}
     assert state.positions == {source: 3}
@@ -350,7 +350,7 @@ def test_a_task_given_up_is_not_restored_further(world: World) -> None:
 
 
 def test_a_task_without_changelogs_is_done_at_once(world: World) -> None:
-    state = TaskState.open(None, [Spec("s")], 1 << 20)
+    state = TaskState(None, [Spec("s")], 1 << 20)
     assert world.run(OpenTask(T0, state).restore(Target())) == [T0]
     assert state.state == NO_STATE
 
@@ -364,8 +364,7 @@ def test_memory_is_bounded_by_writing_the_largest_chunk(world: World) -> None:
             super().load(columns, partition, *rest)
 
     states = {
-        task: Watched.open(None, [Spec("s")], 1 << 20, {"s": tp})
-        for task, tp in ((T0, S0), (T1, S1))
+        task: Watched(None, [Spec("s")], 1 << 20, {"s": tp}) for task, tp in ((T0, S0), (T1, S1))
     }
     for i in range(1, 41):
         world.flush(1, i, S0, **{f"k{i}": i})
@@ -449,7 +448,7 @@ def test_damage_met_while_restoring_starts_over_once(world: World) -> None:
             super().load(columns, *rest)
 
     world.flush(1, 1, a=1)
-    state = Damaged.open(None, [Spec("s")], 1 << 20, {"s": S0})
+    state = Damaged(None, [Spec("s")], 1 << 20, {"s": S0})
     assert world.run(world.job(state)) == [T0]
     assert world.entries(state) == {"a": 1}
     state.wipe()
@@ -529,7 +528,7 @@ def test_a_promoted_table_over_a_source_topic_is_read_to_the_commit_it_is_promot
     world.log.create("input", 1)
     world.log.append(source, [b"a", b"b"], [bytes(7) + b"\1", bytes(7) + b"\2"])
     spec = Spec("s", source_topic="input")
-    state = TaskState.open(None, [spec], 1 << 20, {"s": source})
+    state = TaskState(None, [spec], 1 << 20, {"s": source})
     world.restorer.add(OpenTask(T0, state).follow(Target(ends={source: 0})))
     assert world.restorer.step(10) == []
     assert world.restorer.lags() == {T0: 0}

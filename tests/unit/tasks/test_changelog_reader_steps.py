@@ -64,7 +64,7 @@ def test_a_step_tells_whether_there_was_anything_to_read(tmp_path: Path) -> None
 
 
 def test_a_copy_without_a_changelog_lacks_nothing(tmp_path: Path) -> None:
-    world, state = World(tmp_path), TaskState.open(None, [Spec("s", logged=False)], 1 << 20)
+    world, state = World(tmp_path), TaskState(None, [Spec("s", logged=False)], 1 << 20)
     world.restorer.add(OpenTask(T0, state).follow(world.job(state).target))
     world.restorer.step(0)
     assert world.restorer.lags() == {T0: 0}

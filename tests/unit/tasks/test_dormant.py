@@ -18,7 +18,7 @@ def written(directory: StateDirectory, task: TaskId, position: int) -> None:
     """A folder whose store has read its changelog up to a position."""
     lock = directory.lock_task(task)
     tp = changelog("s", task.partition)
-    state = TaskState.open(lock.folder, [Spec("s")], 1 << 20, {"s": tp})
+    state = TaskState(lock.folder, [Spec("s")], 1 << 20, {"s": tp})
     state.stores["s"].put("a", 1)
     state.write(state.drain(), StateNumber(1, 1), {tp: position})
     state.close()

@@ -36,7 +36,7 @@ class World:
         self.reader = StoreChangelogReader(
             MemorySource(self.log, headers=True), MemoryAdmin(self.log), ManualClock()
         )
-        self.state = TaskState.open(None, [Spec("s")], 1 << 20, {"s": LOG})
+        self.state = TaskState(None, [Spec("s")], 1 << 20, {"s": LOG})
 
     def target(self) -> Target:
         """What the owner committed last."""

@@ -41,7 +41,7 @@ class Copy:
             ManualClock(),
             held_bytes=BOUND,
         )
-        self.state = TaskState.open(None, [Spec("s"), Spec("t")], 1 << 20, {"s": LOG, "t": OTHER})
+        self.state = TaskState(None, [Spec("s"), Spec("t")], 1 << 20, {"s": LOG, "t": OTHER})
         self.task = OpenTask(TASK, self.state).follow(Target(ends={LOG: 0, OTHER: 0}))
         self.reader.add(self.task)
 

@@ -127,7 +127,7 @@ def test_a_copy_notes_when_it_was_at_the_end(world: World) -> None:
 
 def table(world: World, source_topic: str) -> TaskState:
     spec = Spec("s", source_topic=source_topic)
-    return TaskState.open(None, [spec], 1 << 20, {"s": S0})
+    return TaskState(None, [spec], 1 << 20, {"s": S0})
 
 
 @pytest.mark.parametrize(

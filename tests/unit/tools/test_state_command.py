@@ -24,7 +24,7 @@ def make(root: Path, application: str, task: TaskId, hours: int) -> Path:
     """A task's folder that nobody has used for some hours, with 7 records of its changelog."""
     tp = TopicPartition(f"{application}-counts-changelog", task.partition)
     with StateDirectory(root, application).lock_task(task) as lock:
-        state = TaskState.open(lock.folder, [Spec("counts")], 1 << 20, {"counts": tp})
+        state = TaskState(lock.folder, [Spec("counts")], 1 << 20, {"counts": tp})
         state.stores["counts"].put("word", 7)
         state.positions[tp] = 7
         state.restored(NO_STATE, {})
