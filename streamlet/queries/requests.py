@@ -71,10 +71,9 @@ class KeyQuery(KeyedQuery[V | None], Generic[K, V]):
     kind: ClassVar[Any] = KeyValueStore
     key: K
 
-    def read(self, store: Any) -> V | None:
+    def read(self, store: KeyValueStore[K, V]) -> V | None:
         """The value, or None."""
-        found: V | None = store.get(self.key)
-        return found
+        return store.get(self.key)
 
 
 @calls_told_by_form
@@ -85,10 +84,9 @@ class TimestampedKeyQuery(KeyedQuery[ValueAndTimestamp[V] | None], Generic[K, V]
     kind: ClassVar[Any] = TimestampedStore
     key: K
 
-    def read(self, store: Any) -> ValueAndTimestamp[V] | None:
+    def read(self, store: TimestampedStore[K, V]) -> ValueAndTimestamp[V] | None:
         """The value and its time, or None."""
-        found: ValueAndTimestamp[V] | None = store.get(self.key)
-        return found
+        return store.get(self.key)
 
 
 @calls_told_by_form
@@ -101,11 +99,10 @@ class RangeQuery(Query[Iterator[tuple[K, V]]], Generic[K, V]):
     upper: K | None = None
     descending: bool = False
 
-    def read(self, store: Any) -> Iterator[tuple[K, V]]:
+    def read(self, store: KeyValueStore[K, V]) -> Iterator[tuple[K, V]]:
         """Keys and values, in the order of key bytes."""
         scan = store.reverse_range if self.descending else store.range
-        found: Iterator[tuple[K, V]] = scan(self.lower, self.upper)
-        return found
+        return scan(self.lower, self.upper)
 
 
 @calls_told_by_form
@@ -118,11 +115,10 @@ class TimestampedRangeQuery(Query[Iterator[tuple[K, ValueAndTimestamp[V]]]], Gen
     upper: K | None = None
     descending: bool = False
 
-    def read(self, store: Any) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+    def read(self, store: TimestampedStore[K, V]) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
         """Keys with values and times, in the order of key bytes."""
         scan = store.reverse_range if self.descending else store.range
-        found: Iterator[tuple[K, ValueAndTimestamp[V]]] = scan(self.lower, self.upper)
-        return found
+        return scan(self.lower, self.upper)
 
 
 @calls_told_by_form
@@ -135,10 +131,9 @@ class WindowKeyQuery(KeyedQuery[Iterator[tuple[int, V]]], Generic[K, V]):
     first: int | None = None
     last: int | None = None
 
-    def read(self, store: Any) -> Iterator[tuple[int, V]]:
+    def read(self, store: WindowStore[K, V]) -> Iterator[tuple[int, V]]:
         """Starts and values, the first window first."""
-        found: Iterator[tuple[int, V]] = store.fetch(self.key, self.first, self.last)
-        return found
+        return store.fetch(self.key, self.first, self.last)
 
 
 @calls_told_by_form
@@ -150,10 +145,9 @@ class WindowRangeQuery(Query[Iterator[tuple[Windowed[K], V]]], Generic[K, V]):
     first: int | None = None
     last: int | None = None
 
-    def read(self, store: Any) -> Iterator[tuple[Windowed[K], V]]:
+    def read(self, store: WindowStore[K, V]) -> Iterator[tuple[Windowed[K], V]]:
         """Windows and values, the first window first."""
-        found: Iterator[tuple[Windowed[K], V]] = store.fetch_all(self.first, self.last)
-        return found
+        return store.fetch_all(self.first, self.last)
 
 
 @calls_told_by_form
@@ -164,10 +158,9 @@ class SessionKeyQuery(KeyedQuery[Iterator[tuple[Windowed[K], V]]], Generic[K, V]
     kind: ClassVar[Any] = SessionStore
     key: K
 
-    def read(self, store: Any) -> Iterator[tuple[Windowed[K], V]]:
+    def read(self, store: SessionStore[K, V]) -> Iterator[tuple[Windowed[K], V]]:
         """Sessions and values, in the order of their ends."""
-        found: Iterator[tuple[Windowed[K], V]] = store.fetch(self.key)
-        return found
+        return store.fetch(self.key)
 
 
 @calls_told_by_form
@@ -179,10 +172,9 @@ class VersionedKeyQuery(KeyedQuery[VersionedRecord[V] | None], Generic[K, V]):
     key: K
     as_of: int | None = None
 
-    def read(self, store: Any) -> VersionedRecord[V] | None:
+    def read(self, store: VersionedKeyValueStore[K, V]) -> VersionedRecord[V] | None:
         """The version, or None."""
-        found: VersionedRecord[V] | None = store.get(self.key, as_of=self.as_of)
-        return found
+        return store.get(self.key, as_of=self.as_of)
 
 
 @calls_told_by_form
@@ -196,9 +188,9 @@ class MultiVersionedKeyQuery(KeyedQuery[Iterator[VersionedRecord[V]]], Generic[K
     last: int | None = None
     descending: bool = False
 
-    def read(self, store: Any) -> Iterator[VersionedRecord[V]]:
+    def read(self, store: VersionedKeyValueStore[K, V]) -> Iterator[VersionedRecord[V]]:
         """The versions, the oldest one first, or with ``descending`` the newest one."""
-        found: Iterator[VersionedRecord[V]] = store.get(self.key, self.first, self.last)
+        found = store.get(self.key, self.first, self.last)
         return reversed([*found]) if self.descending else found
 
 
