@@ -164,22 +164,8 @@ class KafkaSink:
     ) -> None:
         """Queue records in order, waiting while more is queued than was delivered lately."""
         refused = self._limits.refusal(topic, keys, values, timestamps, headers)
-        if refused is None:
-            self._send(topic, keys, values, timestamps, partitions, headers)
-            return
-        index = refused.index
-        self._send(topic, keys[:index], values[:index], timestamps, partitions, headers)
-        raise refused
-
-    def _send(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int] | None,
-        partitions: Sequence[int] | int | None,
-        headers: Sequence[Headers | None] | None,
-    ) -> None:
+        if refused is not None:
+            keys, values = keys[: refused.index], values[: refused.index]
         self._topics.add(topic)
         self._renew(topic)
         if timestamps is not None and not all(timestamps):
@@ -187,6 +173,8 @@ class KafkaSink:
         self._queue(topic, keys, values, timestamps, partitions, headers)
         self._serve(self._producer.poll, 0)
         self._check()
+        if refused is not None:
+            raise refused
 
     def _queue(
         self,
