@@ -19,8 +19,9 @@ from streamlet.coordinator.events import FailureKind
 from streamlet.coordinator.ports import TransportError
 from streamlet.errors import NO_TOKEN
 from streamlet.kafka.oidc import Token, TokenError, ask_endpoint, extensions_of
-from streamlet.kafka.token_functions import TokenFunction
+from streamlet.kafka.token_functions import PAUSES_MS, TokenFunction, renewal_ms
 from streamlet.logs import get_logger
+from streamlet.retries import Retries
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas by a call that Python calls deprecated; not our users' concern.
@@ -33,11 +34,6 @@ log = get_logger(__name__)
 #: Gets a token; may take its time. Raises ``TokenError``.
 Fetch = Callable[[], Token]
 
-_RENEWED_AT = 0.8
-_SHORTEST_MS = 1_000
-#: A token that is said to be valid for longer is taken for one of a day.
-_LONGEST_MS = 86_400_000
-_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 500, 10_000
 _WAIT_S = 0.02
 
 
@@ -113,7 +109,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
                 self._thread.start()
 
     def _renew(self) -> None:
-        pause_ms = _FIRST_PAUSE_MS
+        retries = Retries(*PAUSES_MS)
         while True:
             try:
                 self._token = token = self._fetch()
@@ -121,14 +117,11 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
                 self._error = error if isinstance(error, TokenError) else _unforeseen(error)
                 level = logging.DEBUG if self._error.final else logging.WARNING
                 log.log(level, "%s", self._reason())
-                wait_ms = pause_ms
-                pause_ms = min(2 * pause_ms, _LONGEST_PAUSE_MS)
+                wait_ms = retries.next_ms()
             else:
-                pause_ms = _FIRST_PAUSE_MS
+                retries.reset()
                 self._error = TokenError("the last one has expired")
-                left_ms = token.expires_ms - self._clock.wall_ms()
-                left_ms = min(max(left_ms, 0), _LONGEST_MS)
-                wait_ms = max(_SHORTEST_MS, int(left_ms * _RENEWED_AT))
+                wait_ms = renewal_ms(token.expires_ms, self._clock.wall_ms())
             with self._changed:
                 if self._closed or self._changed.wait_for(lambda: self._closed, wait_ms / 1000):
                     return

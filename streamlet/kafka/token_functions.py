@@ -18,6 +18,10 @@ from streamlet.kafka.aws_tokens import msk_tokens
 FIRST_S = 10.0
 #: No time of a token's is later, s since the epoch: it would be ms, or no number.
 _LATEST_S = 253_402_300_800
+#: The first pause and the longest one behind a token that was not got.
+PAUSES_MS = 500, 10_000
+_RENEWED_AT = 0.8
+_SHORTEST_MS, _DAY_MS = 1_000, 86_400_000
 
 
 @attrs.define
@@ -75,6 +79,11 @@ class TokenFunction:
         self._called = None
         found: tuple[Any, ...] = done.result()
         return found
+
+
+def renewal_ms(expires_ms: int, now_ms: int) -> int:
+    """The time until the next token is got; one that lasts longer is taken for one of a day."""
+    return max(_SHORTEST_MS, int(min(expires_ms - now_ms, _DAY_MS) * _RENEWED_AT))
 
 
 def _call(function: Callable[[str], Any], config: str, called: Future[Any]) -> None:

@@ -17,13 +17,8 @@ from confluent_kafka import KafkaError, KafkaException
 from streamlet.clock import SystemClock
 from streamlet.errors import NO_TOKEN, error_text
 from streamlet.kafka.log import log
-from streamlet.kafka.token_functions import FIRST_S, TokenFunction
-
-_RENEWED_AT = 0.8
-_SHORTEST_S = 1.0
-#: A token that is said to be valid for longer is taken for one of a day.
-_LONGEST_S = 86_400.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
+from streamlet.kafka.token_functions import FIRST_S, PAUSES_MS, TokenFunction, renewal_ms
+from streamlet.retries import Retries
 
 
 def keep_logged_in(client: Any, function: TokenFunction, argument: str) -> None:
@@ -72,28 +67,28 @@ class _Keeper:
         threading.Thread(target=self._run, args=(seen,), name=name, daemon=True).start()
 
     def _run(self, seen: weakref.ref[Any]) -> None:
-        pause_s = _FIRST_PAUSE_S
+        retries = Retries(*PAUSES_MS)
         while True:
             try:
-                wait_s = self._renew(seen)
+                wait_ms = self._renew(seen)
             except Exception as error:
                 self.problem = self.function.problem or error_text(error)
                 lasts = _failed(seen, f"{NO_TOKEN}: {self.problem}")
                 if self.function.final or not lasts:
                     self.first.put(self.problem)
                     return
-                wait_s, pause_s = pause_s, min(2 * pause_s, _LONGEST_PAUSE_S)
+                wait_ms = retries.next_ms()
             else:
-                pause_s = _FIRST_PAUSE_S
+                retries.reset()
                 self.first.put("")
             try:
-                self.gone.get(timeout=wait_s)
+                self.gone.get(timeout=wait_ms / 1000)
             except Empty:
                 continue
             return
 
-    def _renew(self, seen: weakref.ref[Any]) -> float:
-        """Get a token and give it to the client; seconds until the next."""
+    def _renew(self, seen: weakref.ref[Any]) -> int:
+        """Get a token and give it to the client; ms until the next."""
         text, expires_s, *rest = self.function.get(self.argument)
         principal = rest[0] if rest else ""
         extensions = rest[1] if len(rest) > 1 else {}
@@ -102,8 +97,7 @@ class _Keeper:
         if client is not None:
             pairs = tuple(part for pair in extensions.items() for part in pair)
             client.set_token(text, expires_ms, principal, pairs)
-        left_s = (expires_ms - SystemClock().wall_ms()) / 1000
-        return max(_SHORTEST_S, min(left_s, _LONGEST_S) * _RENEWED_AT)
+        return renewal_ms(expires_ms, SystemClock().wall_ms())
 
 
 def _failed(seen: weakref.ref[Any], reason: str) -> bool:

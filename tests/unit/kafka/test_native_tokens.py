@@ -89,7 +89,7 @@ def test_a_client_gets_a_token_before_the_last_one_expires_until_it_ends(
 def test_a_function_that_fails_is_called_again_and_the_client_knows_why(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(tokens, "PAUSES_MS", (10, 10_000))
     answers: list[Any] = [ValueError("not yet"), ("text", time.time() + 1e6)]
 
     def function(_: str) -> Any:
