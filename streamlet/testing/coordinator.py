@@ -250,14 +250,14 @@ class FakeCoordinator:
         group = self._groups.get(request.group)
         return UNKNOWN_MEMBER_ID if group is None else group.leave(request)
 
-    # -- what the groups ask for (``coordinator_desk.Desk``) -----------------------------------
+    # -- what the groups ask for ----------------------------------------------------------------
 
     def answer(self, request_id: RequestId, answer: Answer) -> None:
         """Queue the answer for the caller of ``handle`` or ``tick``."""
         self._answers.append((request_id, answer))
 
     def schedule(self, group: str, key: str, delay_ms: int, action: Callable[[], None]) -> None:
-        """Run ``action`` later, in place of what was scheduled under this key."""
+        """Run ``action`` later, in place of what was scheduled under this key: kind and member."""
         self._timers.schedule(group, key, self._now_ms + delay_ms, action)
 
     def cancel(self, group: str, key: str) -> None:
@@ -270,11 +270,14 @@ class FakeCoordinator:
         return f"{prefix}-{self._ids}"
 
     def held(self, group: str) -> bool:
-        """The answer of ``hold``."""
+        """True if a simulation wants the join phase to stay open though all have joined."""
         return self._hold is not None and self._hold(group)
 
     def store(self, group: ClassicGroup) -> bool:
-        """Remember the group for a restart; a Stable generation to be is noted in ``rounds``."""
+        """Remember the group for a restart; False: the record is too large.
+
+        A Stable generation to be is noted in ``rounds``.
+        """
         if group.roster.stored_bytes(group.protocol) > self.rules.record_max_bytes:
             return False
         if group.state is GroupPhase.COMPLETING:

@@ -1,21 +1,13 @@
-"""The parts of a group inside the fake coordinator, and its requests to the coordinator.
-
-Values and one Protocol; the behaviour is in ``coordinator_group``.
-"""
+"""The parts of a group inside the fake coordinator; the behaviour is in ``coordinator_group``."""
 
 from __future__ import annotations
 
 import enum
 import heapq
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TypeAlias
 
 import attrs
-
-from streamlet.coordinator.messages import Answer
-
-if TYPE_CHECKING:
-    from streamlet.testing.coordinator_group import ClassicGroup
 
 RequestId: TypeAlias = Hashable
 
@@ -84,36 +76,6 @@ class CoordinatorMember:
     def metadata(self, protocol: str | None) -> bytes:
         """The metadata it sent under the chosen protocol."""
         return dict(self.protocols).get(protocol or "", b"")
-
-
-class Desk(Protocol):
-    """The services of the coordinator for its groups. A timer's key is a kind and a member id."""
-
-    rules: BrokerRules
-
-    def answer(self, request_id: RequestId, answer: Answer) -> None:
-        """Send this, now."""
-        ...
-
-    def schedule(self, group: str, key: str, delay_ms: int, action: Callable[[], None]) -> None:
-        """Run ``action`` later, in place of what was scheduled under this key."""
-        ...
-
-    def cancel(self, group: str, key: str) -> None:
-        """Forget what was scheduled under this key."""
-        ...
-
-    def new_id(self, prefix: str) -> str:
-        """A new member id."""
-        ...
-
-    def held(self, group: str) -> bool:
-        """A simulation wants the join phase to stay open though all have joined."""
-        ...
-
-    def store(self, group: ClassicGroup) -> bool:
-        """Write the group to the log; False: the record is too large."""
-        ...
 
 
 class Timers:

@@ -1,7 +1,7 @@
 """One classic group inside the fake coordinator: who is a member, and what each request does to it.
 
-It knows no clock and sends nothing: time, timers and answers go through ``Desk``, which the
-coordinator implements. The states, and what moves the group between them::
+It knows no clock and sends nothing: time, timers and answers are the coordinator's. The states, and
+what moves the group between them::
 
             first join                 all have joined, or time is up
     EMPTY ────────────▶ PREPARING ─────────────────────────────────▶ COMPLETING
@@ -15,6 +15,8 @@ scripts against this class and against a real broker and compares the answers.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -37,11 +39,13 @@ from streamlet.testing.coordinator_desk import (
     UNKNOWN_MEMBER_ID,
     UNKNOWN_SERVER_ERROR,
     CoordinatorMember,
-    Desk,
     GroupPhase,
     RequestId,
 )
 from streamlet.testing.coordinator_roster import Roster
+
+if TYPE_CHECKING:
+    from streamlet.testing.coordinator import FakeCoordinator
 
 
 @attrs.define(eq=False)
@@ -49,7 +53,7 @@ class ClassicGroup:
     """The group: its phase, its generation and what is parked."""
 
     name: str
-    desk: Desk
+    desk: FakeCoordinator
     state: GroupPhase = GroupPhase.EMPTY
     generation: int = 0
     protocol_type: str | None = None
