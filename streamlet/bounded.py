@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NoReturn, TypeAlias
 
 import msgspec
 
+from streamlet.types import TopicPartition
 from streamlet.user_code import shown
 
 #: The highest offset, and the highest of all numbers that Kafka's formats hold.
@@ -82,6 +83,39 @@ def whole(value: object, least: int = 0, most: int = INT64_MAX) -> int:
         text = str(value) if value.bit_length() < 100 else f"a number of {value.bit_length()} bits"
         raise ValueError(f"{text} is not from {least} to {most}")
     return value
+
+
+def text_of(value: object) -> str:
+    """The text that a value must be.
+
+    Raises:
+        ValueError, TypeError: it is none.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{shown(value)} is no text")
+    value.encode()  # half a pair of surrogates is none
+    return value
+
+
+def offsets_by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Offsets by topic and partition, as JSON has them."""
+    found: dict[str, dict[str, int]] = {}
+    for tp, offset in sorted(offsets.items()):
+        found.setdefault(tp.topic, {})[str(tp.partition)] = offset
+    return found
+
+
+def offsets_of(record: Any, most: int = INT32_MAX) -> dict[TopicPartition, int]:
+    """The offsets that ``offsets_by_topic`` wrote, of partitions up to this number.
+
+    Raises:
+        ValueError, TypeError, AttributeError: it is something else.
+    """
+    return {
+        TopicPartition(text_of(topic), whole(int(partition), 0, most)): whole(offset)
+        for topic, parts in record.items()
+        for partition, offset in parts.items()
+    }
 
 
 def parsed(raw: bytes | str) -> Any:

@@ -45,7 +45,16 @@ from typing import Any
 
 import attrs
 
-from streamlet.bounded import EPOCH_MAX, INT32_MAX, parsed, whole
+from streamlet.bounded import (
+    EPOCH_MAX,
+    INT32_MAX,
+    TASK_NUMBER_MAX,
+    offsets_by_topic,
+    offsets_of,
+    parsed,
+    text_of,
+    whole,
+)
 from streamlet.coordinator.commit_packing import (
     WriterMark,
     pack_applied,
@@ -56,7 +65,7 @@ from streamlet.coordinator.commit_packing import (
     unpack_numbers,
 )
 from streamlet.coordinator.messages import Committed
-from streamlet.coordinator.metadata_fields import by_partition, by_topic, flag_of, key_of, text_of
+from streamlet.coordinator.metadata_fields import flag_of, key_of
 from streamlet.errors import GroupError
 from streamlet.state.log_numbers import named, pack_logs, unpack_logs
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
@@ -221,12 +230,12 @@ class CommitMetadata:
         if compact:
             record["logs"] = pack_logs(self.ends, starts)
         else:
-            record["ends"] = by_topic(self.ends)
+            record["ends"] = offsets_by_topic(self.ends)
         record["state"] = list(self.state)
         if rebuilt is not None:
             record["rebuilt"] = {"epoch": rebuilt.epoch, "whole": rebuilt.whole}
             if not compact:
-                record["rebuilt"]["from"] = by_topic(starts)
+                record["rebuilt"]["from"] = offsets_by_topic(starts)
         if self.born:
             record["born"] = self.born
         if self.key:
@@ -367,8 +376,8 @@ def _from_record(record: dict[str, Any]) -> CommitMetadata:
     if record["v"] == COMPACT_VERSION:
         ends, starts = unpack_logs(text_of(record["logs"]))
     else:
-        ends = by_partition(record["ends"])
-        starts = {} if rebuilt is None else by_partition(rebuilt["from"])
+        ends = offsets_of(record["ends"], TASK_NUMBER_MAX)
+        starts = {} if rebuilt is None else offsets_of(rebuilt["from"], TASK_NUMBER_MAX)
     return CommitMetadata(
         whole(record["epoch"], 0, EPOCH_MAX),
         text_of(record["by"]),

@@ -9,7 +9,7 @@ import attrs
 
 from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form
-from streamlet.bounded import INT32_MAX, INT64_MAX, whole
+from streamlet.bounded import offsets_by_topic, offsets_of
 from streamlet.errors import WrongTypeError
 from streamlet.types import TopicPartition
 from streamlet.user_code import shown
@@ -52,10 +52,7 @@ class Position:
 
     def to_json(self) -> dict[str, dict[str, int]]:
         """Offsets by topic and partition, as JSON has them."""
-        found: dict[str, dict[str, int]] = {}
-        for (topic, partition), offset in sorted(self.offsets.items()):
-            found.setdefault(topic, {})[str(partition)] = offset
-        return found
+        return offsets_by_topic(self.offsets)
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
@@ -65,15 +62,7 @@ class Position:
             ValueError: it is something else.
         """
         try:
-            return cls(
-                {
-                    TopicPartition(str(topic), whole(int(number), 0, INT32_MAX)): whole(
-                        offset, 0, INT64_MAX
-                    )
-                    for topic, offsets in document.items()
-                    for number, offset in offsets.items()
-                }
-            )
+            return cls(offsets_of(document))
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"no position: {error}") from error
 

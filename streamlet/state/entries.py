@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import attrs
 
-from streamlet.bounded import INT32_MAX, parsed, whole
+from streamlet.bounded import offsets_by_topic, offsets_of, parsed, whole
 from streamlet.kafka.ports import Headers
 from streamlet.state.epochs import MOST_CLAIMS
 from streamlet.state.log_numbers import named, pack_logs, unpack_logs
@@ -50,10 +50,7 @@ class CommitEntry:
 
         ``compact``: with numbers in place of the names of changelogs, if these are long.
         """
-        inputs: dict[str, dict[str, int]] = {}
-        for tp, offset in sorted(self.inputs.items()):
-            inputs.setdefault(tp.topic, {})[str(tp.partition)] = offset
-        fields: dict[str, Any] = {"in": inputs, "log": dict(self.written)}
+        fields: dict[str, Any] = {"in": offsets_by_topic(self.inputs), "log": dict(self.written)}
         if self.application:
             fields["app"] = self.application
         if self.starts:
@@ -83,11 +80,7 @@ class CommitEntry:
         raw = next((value for name, value in headers or () if name == ENTRY_HEADER), None)
         try:
             fields = parsed(raw or b"null")
-            inputs = {
-                TopicPartition(topic, whole(int(partition), 0, INT32_MAX)): whole(offset)
-                for topic, parts in fields["in"].items()
-                for partition, offset in parts.items()
-            }
+            inputs = offsets_of(fields["in"])
             if "logs" in fields:
                 written, starts = map(_by_topic, unpack_logs(fields["logs"]))
             else:

@@ -8,13 +8,12 @@ from typing import Any, Self
 
 import attrs
 
-from streamlet.bounded import EPOCH_MAX, INT32_MAX, INT64_MAX, parsed, whole
+from streamlet.bounded import EPOCH_MAX, INT32_MAX, INT64_MAX, parsed, text_of, whole
 from streamlet.errors import StateMismatchError, TaskCorruptedError
 from streamlet.serdes.key_marks import key_mark
 from streamlet.serdes.marks import is_noted_as, mark_of
 from streamlet.state.store_specs import StoreSpec
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
-from streamlet.user_code import shown
 
 #: Since version 2 rows bear times (``state.rows``).
 _VERSION = 2
@@ -104,10 +103,12 @@ class TaskMeta:
             version = fields["v"]
             if version <= _VERSION:
                 layout = {
-                    name: (_text(key), _text(value))
+                    name: (text_of(key), text_of(value))
                     for name, (key, value) in fields["layout"].items()
                 }
-                on_disk = frozenset(map(_text, fields["on_disk"])) if "on_disk" in fields else None
+                on_disk = (
+                    frozenset(map(text_of, fields["on_disk"])) if "on_disk" in fields else None
+                )
                 if version < _VERSION:
                     return cls(NO_STATE, {}, {}, {}, layout, on_disk, unreadable=True)
                 rows = [_row_of(*row) for row in fields["changelogs"]]
@@ -115,7 +116,7 @@ class TaskMeta:
                     _number(*fields["state"]),
                     {tp: offset for tp, offset, _ in rows},
                     {tp: epoch for tp, _, epoch in rows},
-                    {_text(topic): _text(one) for topic, one in fields["topic_ids"].items()},
+                    {text_of(topic): text_of(one) for topic, one in fields["topic_ids"].items()},
                     layout,
                     on_disk,
                     {_place(t, p): whole(at_ms) for t, p, at_ms in fields.get("times", ())},
@@ -123,7 +124,7 @@ class TaskMeta:
                     _number(*fields["reach"]) if "reach" in fields else None,
                     {name: whole(one, -INT64_MAX - 1) for name, one in fields["latest"].items()},
                     time_indexes=_time_indexes_of(fields.get("time_indexes", ())),
-                    headed=frozenset(map(_text, fields.get("headed", ()))),
+                    headed=frozenset(map(text_of, fields.get("headed", ()))),
                 )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise TaskCorruptedError(f"state in {where} is damaged: {error!r}") from error
@@ -218,13 +219,7 @@ def _row_of(
 
 
 def _place(topic: object, partition: object) -> TopicPartition:
-    return TopicPartition(_text(topic), whole(partition, 0, INT32_MAX))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{shown(value)} is no text")
-    return value
+    return TopicPartition(text_of(topic), whole(partition, 0, INT32_MAX))
 
 
 def _number(epoch: object, number: object) -> StateNumber:
