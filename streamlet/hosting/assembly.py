@@ -19,7 +19,7 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.closing import Closing
 from streamlet.config import ClientKind, Settings
 from streamlet.control.agreement import planning_settings
-from streamlet.control.values import Endpoint, MemberKey
+from streamlet.control.values import Endpoint, MemberKey, MemberProgress
 from streamlet.control.view import ControlView
 from streamlet.coordinator.group_client import group_client
 from streamlet.coordinator.ports import GroupTransport
@@ -50,7 +50,7 @@ from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.reporting import MemoryReport, Reporter
+from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.runtime.uncaught import UncaughtErrors
 from streamlet.runtime.watchdog import Watchdog
@@ -262,21 +262,23 @@ class _KafkaWorker:
         )
 
     def _reporter(self, link: ControlLink) -> Reporter:
-        return Reporter(
-            self.member.key,
-            self.member.member,
-            self.group.rebalance_events,
-            publish=link.publish,
-            member_id=self._member_id,
-            clock=self.clock,
-            busy=self.meters.busy,
+        always = MemberProgress(
+            *(self.member.instance, self.member.number, self.member.member, "", 0),
             plans_by=planning_settings(self.settings),
             repartitions=tuple(
                 (edge.topic, (edge.reason or "") if edge.plain else "") for edge in self.edges.edges
             ),
             read_committed=self.settings.read_committed,
             exactly_once=self.settings.exactly_once,
-            memory=MemoryReport(self.settings),
+        )
+        return Reporter(
+            always,
+            self.group.rebalance_events,
+            publish=link.publish,
+            member_id=self._member_id,
+            clock=self.clock,
+            busy=self.meters.busy,
+            settings=self.settings,
             latencies=self.meters.topics.slowest,
         )
 

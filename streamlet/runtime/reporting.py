@@ -14,7 +14,7 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
+from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.kafka.ports import RecordSource
 from streamlet.kafka.waiting_partitions import LONG_MS, WaitingPartitions
 from streamlet.processing.global_tables import STEP_RECORDS, GlobalTables
@@ -30,26 +30,15 @@ from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition
 
 
-@attrs.frozen
-class MemoryReport:
-    """Reports the memory that settings bound.
-
-    Args:
-        settings: have the bounds.
-    """
-
-    _settings: Settings
-
-    def parts(self, registry: TaskRegistry) -> tuple[tuple[str, int, int], ...]:
-        """Each part with the bytes it uses, an estimate, and the bytes it may use."""
-        settings = self._settings
-        blocks, memtables = memory_used()
-        return (
-            ("caches", registry.cached_bytes(), settings.cache_max_bytes),
-            ("input", registry.waiting_bytes(), settings.input_buffer_max_bytes),
-            ("blocks", blocks, settings.rocksdb_block_cache_bytes),
-            ("memtables", memtables, settings.rocksdb_memtables_bytes),
-        )
+def memory_parts(registry: TaskRegistry, settings: Settings) -> tuple[tuple[str, int, int], ...]:
+    """Each part of the memory with the bytes it uses, an estimate, and the bytes it may use."""
+    blocks, memtables = memory_used()
+    return (
+        ("caches", registry.cached_bytes(), settings.cache_max_bytes),
+        ("input", registry.waiting_bytes(), settings.input_buffer_max_bytes),
+        ("blocks", blocks, settings.rocksdb_block_cache_bytes),
+        ("memtables", memtables, settings.rocksdb_memtables_bytes),
+    )
 
 
 @attrs.define
@@ -102,33 +91,23 @@ class Reporter:
     """Reports the tasks and the progress of one member to the control topic.
 
     Args:
-        member: who it is.
-        name: what people call it, ``h1-0``.
+        always: who it is, and all else of its reports that never changes.
         rebalance_events: has the task manager.
         publish: takes what is to be said; must not block.
         member_id: asks for its present member id.
         clock: the time.
         busy: share of the time it worked since this was asked last.
-        plans_by: the settings it plans by, where they are not the defaults.
-        repartitions: the repartition topics with the reasons why some are plain.
-        read_committed: whether records of open transactions do not count yet.
-        exactly_once: whether it commits by transactions.
-        memory: what it uses.
+        settings: have the bounds of its memory.
         latencies: topics that it writes, with the longest time of late to an output, ms.
     """
 
-    _member: MemberKey
-    _name: str
+    _always: MemberProgress
     _rebalance_events: RebalanceEvents
     _publish: Callable[[MemberProgress], None]
     _member_id: Callable[[], str]
     _clock: Clock
     _busy: Callable[[int], float | None] = lambda now_ms: None
-    _plans_by: tuple[tuple[str, str], ...] | None = None
-    _repartitions: tuple[tuple[str, str], ...] | None = None
-    _read_committed: bool | None = None
-    _exactly_once: bool = False
-    _memory: MemoryReport | None = None
+    _settings: Settings | None = None
     _latencies: Callable[[], tuple[tuple[str, int], ...]] | None = None
     _look_at_ms: int = attrs.field(default=0, init=False)
     _reported_at_ms: int = attrs.field(default=0, init=False)
@@ -183,7 +162,7 @@ class Reporter:
         self._traits_reported, self._reported_at_ms = traits, now_ms
         self._reached = {task: offset for task, (offset, _) in reads.items()}
         wall, busy = self._clock.wall_ms(), self._busy(now_ms)
-        memory = None if self._memory is None else self._memory.parts(registry)
+        memory = None if self._settings is None else memory_parts(registry, self._settings)
         measured = attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy)
         measured = attrs.evolve(measured, global_tables=lags, memory=memory)
         self._publish(attrs.evolve(measured, latencies=latencies))
@@ -192,20 +171,13 @@ class Reporter:
         self, manager: TaskManager, state: str, inputs: tuple[tuple[str, int], ...] | None
     ) -> MemberProgress:
         """The report without positions and lags, whose changes alone are no news."""
-        return MemberProgress(
-            instance=self._member.instance,
-            number=self._member.number,
-            member=self._name,
+        return attrs.evolve(
+            self._always,
             member_id=self._member_id(),
-            at_ms=0,
             state=state,
             generation=manager.generation,
             leaving=manager.leaving is not None,
-            plans_by=self._plans_by,
-            repartitions=self._repartitions,
             inputs=inputs,
-            read_committed=self._read_committed,
-            exactly_once=self._exactly_once,
             tasks=tuple(_of_record(*item) for item in sorted(manager.records.items())),
         )
 

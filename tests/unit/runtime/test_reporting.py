@@ -11,7 +11,7 @@ import pytest
 
 from streamlet.assignor.values import Leaving
 from streamlet.clock import ManualClock
-from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
+from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.coordinator.events import Assigned, JoinBlocked
 from streamlet.kafka.waiting_partitions import LONG_MS
 from streamlet.processing.global_tables import STEP_RECORDS
@@ -34,6 +34,7 @@ from streamlet.tasks.task_record import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
 A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
+BETWEEN = (("words-1-repartition", ""),)
 
 
 @attrs.define
@@ -98,14 +99,11 @@ class Bench:
         self.tables: Tables | None = None
         self.inputs: tuple[tuple[str, int], ...] | None = None
         self.reporter = Reporter(
-            MemberKey("p", 0),
-            "h-0",
+            MemberProgress("p", 0, "h-0", "", 0, repartitions=BETWEEN, read_committed=True),
             RebalanceEvents(self.manager, self.clock),
             publish=self.said.append,
             member_id=lambda: "id",
             clock=self.clock,
-            repartitions=(("words-1-repartition", ""),),
-            read_committed=True,
         )
 
     def look(self, ms: int = LOOK_MS, state: str = "RUNNING") -> MemberProgress | None:
@@ -323,7 +321,7 @@ def test_a_running_task_reports_how_many_records_were_late_and_dropped() -> None
     told = bench.look()
     assert told is not None
     assert [(task.late, task.dropped) for task in told.tasks] == [(7, None), (None, 3)]
-    assert told.repartitions == (("words-1-repartition", ""),)
+    assert told.repartitions == BETWEEN
 
 
 def test_copies_of_global_tables_are_told_of_each_second_while_they_are_far_behind() -> None:
