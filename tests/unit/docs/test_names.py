@@ -28,7 +28,7 @@ FOREIGN = frozenset(
     ArrayList ByteArray ByteBuffer DeleteRecords ErrorHandlerContext GroupMetadataManager
     HADOOP_CONF_DIR HashMap HashSet InternalTopologyBuilder JoinGroupResponse ListSerde
     ProcessedKStream SessionWindowedSerde StreamingQueryListener StreamsUncaughtExceptionHandler
-    TimeWindowedSerde disable_existing_loggers histogram_quantile
+    TimeWindowedSerde avg_over_time disable_existing_loggers histogram_quantile max_over_time
     """.split()  # noqa: SIM905
 )
 #: Members of classes of Kafka Streams, where a class of ours has the same name.
