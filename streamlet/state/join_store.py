@@ -14,20 +14,16 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
-from streamlet.serdes import Serde
 from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state import join_rows
-from streamlet.state.backing import Backing
 from streamlet.state.join_rows import ROW_RECORDS, Kept, Matches, RowPlace
 from streamlet.state.rows import NO_TIME
 from streamlet.state.span_rows import SpanRows
-from streamlet.state.store_specs import WindowSpec
 from streamlet.state.store_times import EVER
 from streamlet.state.window_rows import time_bytes
-from streamlet.state.window_times import StoreOfWindows
 
 
-class JoinStore(StoreOfWindows):
+class JoinStore(SpanRows):
     """A store of records, any number of which may have one key and time.
 
     A list that was read must not be changed, nor the values in it. ``shown_before`` is the earliest
@@ -41,14 +37,6 @@ class JoinStore(StoreOfWindows):
     """
 
     shown_before: int = EVER
-
-    def __init__(self, name: str, layout: WindowSpec, value: Serde[Any], backing: Backing) -> None:
-        self.name, self.layout = name, layout
-        self._span = span = SpanRows(name, layout, value, backing)
-        self.rows, self.times = span.rows, span.times
-        self.commits, self.dirty, self.load = self.rows.commits, self.rows.dirty, self.rows.load
-        self.advance, self.observe = self.times.advance, self.times.observe
-        self.ckeys, self._record_key = span.reads.ckeys, span.reads.record_key
 
     def add(
         self, ckeys: list[Any], times: list[int], values: list[Any]
@@ -66,7 +54,7 @@ class JoinStore(StoreOfWindows):
         if self._may_be_old(min(times)):
             shown, bucket = self.shown_from, self.layout.bucket_ms
             pairs = zip(ckeys, times, strict=True)
-            self._span.load_old([(t - t % bucket, ckey) for ckey, t in pairs if t >= shown])
+            self.load_old([(t - t % bucket, ckey) for ckey, t in pairs if t >= shown])
         new: list[RowPlace] = []
         done = 0
         try:
@@ -78,7 +66,7 @@ class JoinStore(StoreOfWindows):
         except BaseException as failure:  # a cache that takes no large rows
             return done, failure
         finally:
-            self._span.index(new)
+            self.index(new)
         return done, None
 
     def _add_some(
@@ -158,7 +146,7 @@ class JoinStore(StoreOfWindows):
             firsts = [max(low, shown) for low in lows]
             spans = map(range, [low - low % bucket for low in firsts], [h + 1 for h in highs])
             rows = zip(ckeys, spans, strict=True)
-            self._span.load_old([(s, ckey) for ckey, span in rows for s in span[::bucket]])
+            self.load_old([(s, ckey) for ckey, span in rows for s in span[::bucket]])
 
     # Rows of one bucket and key.
 
@@ -247,5 +235,5 @@ class JoinStore(StoreOfWindows):
                 if time >= first and (high is None or time <= high)
             ]
             for time, _, ckey, value in sorted(records, key=itemgetter(0, 1)):
-                window = windowed_of((self._record_key(ckey), time, self.times.end(time)))
+                window = windowed_of((self.record_key(ckey), time, self.times.end(time)))
                 yield window, value, time
