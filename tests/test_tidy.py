@@ -30,7 +30,6 @@ LONG_FILES = {
     "streamlet/tasks/manager.py": 565,
     "streamlet/coordinator/transport.py": 520,
     "streamlet/state/task_state.py": 438,
-    "streamlet/testing/coordinator_group.py": 410,
     "tests/integration/chaos/disagreements.py": 420,
     "tests/integration/test_session.py": 545,
     "tests/unit/coordinator/test_commits.py": 510,

@@ -187,14 +187,7 @@ class FakeCoordinator:
             group = self._group(join.group)
             group.state, group.generation = GroupPhase.STABLE, generation
             group.protocol_type, group.protocol = join.protocol_type, join.protocols[0][0]
-            member = CoordinatorMember(
-                join.member_id,
-                join.instance_id,
-                join.protocols,
-                join.session_timeout_ms,
-                join.rebalance_timeout_ms,
-                assignment,
-            )
+            member = CoordinatorMember.of(join, join.member_id, assignment=assignment)
             group.roster.add(member)
             group.keep_alive(member)
             self._stored[group.name] = _copy(group, self)
@@ -328,13 +321,12 @@ class FakeCoordinator:
 def _copy(group: ClassicGroup, desk: FakeCoordinator) -> ClassicGroup:
     """The group as its record in the log has it: members, the chosen protocol, the assignment."""
     members = {
-        m.member_id: CoordinatorMember(
-            m.member_id,
-            m.instance_id,
-            ((group.protocol or "", m.metadata(group.protocol)),),
-            m.session_timeout_ms,
-            m.rebalance_timeout_ms,
-            m.assignment,
+        m.member_id: attrs.evolve(
+            m,
+            protocols=((group.protocol or "", m.metadata(group.protocol)),),
+            is_new=False,
+            join_request=None,
+            sync_request=None,
         )
         for m in group.roster
     }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 import heapq
 from collections.abc import Callable, Hashable
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 import attrs
+
+from streamlet.coordinator.messages import JoinGroup
 
 RequestId: TypeAlias = Hashable
 
@@ -67,6 +69,12 @@ class CoordinatorMember:
     is_new: bool = False  # its first join is not answered yet, so it cannot heartbeat
     join_request: RequestId | None = None
     sync_request: RequestId | None = None
+
+    @classmethod
+    def of(cls, join: JoinGroup, member_id: str, **more: Any) -> Self:
+        """The member that a JoinGroup makes."""
+        timeouts = join.session_timeout_ms, join.rebalance_timeout_ms
+        return cls(member_id, join.instance_id, join.protocols, *timeouts, **more)
 
     @property
     def waits(self) -> bool:

@@ -1,7 +1,6 @@
 """One classic group inside the fake coordinator: who is a member, and what each request does to it.
 
-It knows no clock and sends nothing: time, timers and answers are the coordinator's. The states, and
-what moves the group between them::
+It has the coordinator's time, timers and answers. What moves the group between its states::
 
             first join                 all have joined, or time is up
     EMPTY ────────────▶ PREPARING ─────────────────────────────────▶ COMPLETING
@@ -125,15 +124,7 @@ class ClassicGroup:
     def _add(self, request_id: RequestId, request: JoinGroup, member_id: str) -> None:
         if not self.roster:
             self.protocol_type = request.protocol_type
-        member = CoordinatorMember(
-            member_id,
-            request.instance_id,
-            request.protocols,
-            request.session_timeout_ms,
-            request.rebalance_timeout_ms,
-            is_new=True,
-            join_request=request_id,
-        )
+        member = CoordinatorMember.of(request, member_id, is_new=True, join_request=request_id)
         self.roster.add(member)
         self.pending.discard(member_id)
         self.grown = self.grown or self.initial
