@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 from confluent_kafka import TopicPartition as RawPartition
 
 from streamlet.kafka.native.events import opened_client
-from streamlet.kafka.ports import Headers
 
 _PRODUCER = 0
 
@@ -37,6 +36,10 @@ class NativeProducer:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._client = opened_client(_PRODUCER, config)
+        #: Queues records, ``(topic, keys, values, times, partitions, headers, first, end)``: those
+        #: from one place up to another. Gives the place of the first that is not queued, and why,
+        #: as a code; 0: all are.
+        self.produce: Callable[..., tuple[int, int]] = self._client.produce
 
     def __len__(self) -> int:
         return int(self._client.queued())
@@ -44,26 +47,6 @@ class NativeProducer:
     def list_topics(self, topic: str, timeout: float) -> None:
         """Ask where a topic lies, which the client remembers."""
         self._client.look_up(topic, _ms(timeout))
-
-    def produce(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        times: Sequence[int] | None,
-        partitions: Sequence[int] | int | None,
-        headers: Sequence[Headers | None] | None,
-        first: int,
-        end: int,
-    ) -> tuple[int, int]:
-        """Queue the records from one place up to another.
-
-        Returns:
-            The place of the first record that is not queued, and why, as a code; 0: all are.
-        """
-        columns = keys, values, times, partitions, headers
-        reached, code = self._client.produce(topic, *columns, first, end)
-        return int(reached), int(code)
 
     def poll(self, timeout: float) -> int:
         """Hear what there is, waiting for it so many seconds."""
