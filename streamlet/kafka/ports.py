@@ -6,9 +6,10 @@ cross: implementations raise ``streamlet.errors``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
-from typing import Protocol, TypeAlias
+from operator import itemgetter
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 
@@ -44,31 +45,17 @@ class PartitionBatch:
 
     def slice(self, start: int, stop: int | None = None) -> PartitionBatch:
         """The records from an index on, up to another one (exclusive) or the end."""
-        return PartitionBatch(
-            self.topic,
-            self.partition,
-            self.offsets[start:stop],
-            self.keys[start:stop],
-            self.values[start:stop],
-            self.timestamps[start:stop],
-            None if self.headers is None else self.headers[start:stop],
-            self.unreadable,
-            self.span,
-        )
+        return self._cut(itemgetter(slice(start, stop)))
 
     def select(self, mask: Sequence[bool]) -> PartitionBatch:
         """The records whose mask entry is true."""
-        return PartitionBatch(
-            self.topic,
-            self.partition,
-            list(compress(self.offsets, mask)),
-            list(compress(self.keys, mask)),
-            list(compress(self.values, mask)),
-            list(compress(self.timestamps, mask)),
-            None if self.headers is None else list(compress(self.headers, mask)),
-            self.unreadable,
-            self.span,
-        )
+        return self._cut(lambda column: list(compress(column, mask)))
+
+    def _cut(self, cut: Callable[[Any], Any]) -> PartitionBatch:
+        offsets, keys, values = map(cut, (self.offsets, self.keys, self.values))
+        times, headers = cut(self.timestamps), None if self.headers is None else cut(self.headers)
+        columns = offsets, keys, values, times, headers
+        return PartitionBatch(self.topic, self.partition, *columns, self.unreadable, self.span)
 
 
 class RecordSource(Protocol):
