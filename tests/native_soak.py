@@ -17,7 +17,7 @@ from pathlib import Path
 
 from streamlet.kafka.client import KafkaAdmin, sink_type, source_type
 from streamlet.kafka.native.library import native
-from streamlet.kafka.ports import Headers, NewTopic
+from streamlet.kafka.ports import Headers, NewTopic, OutgoingRecords
 from streamlet.kafka.sink import KafkaSink
 from streamlet.kafka.source import KafkaSource
 from streamlet.testing import KafkaBroker
@@ -52,7 +52,7 @@ def turn(sink: KafkaSink, source: KafkaSource, number: int) -> None:
         ValueError: others are read.
     """
     values: list[bytes | None] = [b"%d %d" % (number, at) for at in range(COUNT)]
-    sink.send(TOPIC, KEYS, values, TIMES, 0, HEADERS)
+    sink.send(OutgoingRecords(TOPIC, KEYS, values, TIMES, 0, HEADERS))
     sink.flush(int(WAIT_S * 1000))
     at, deadline = 0, time.monotonic() + WAIT_S
     while at < COUNT:

@@ -14,7 +14,14 @@ from streamlet.control.records import ControlRecordError, Place, encode_key, enc
 from streamlet.control.values import Entry
 from streamlet.control.view import ControlView
 from streamlet.errors import StreamletError, TopologyError
-from streamlet.kafka.ports import Admin, NewTopic, PartitionBatch, RecordSink, RecordSource
+from streamlet.kafka.ports import (
+    Admin,
+    NewTopic,
+    OutgoingRecords,
+    PartitionBatch,
+    RecordSink,
+    RecordSource,
+)
 from streamlet.kafka.reading import read_until
 from streamlet.logs import get_logger
 from streamlet.types import TopicPartition
@@ -226,12 +233,13 @@ class ControlTopic(Closing):
     def write(self, *entries: Entry) -> None:
         """Queue entries; ``flush`` waits until they are delivered."""
         keys = [encode_key(place_of(entry)) for entry in entries]
-        self._sink.send(self.name, keys, [encode_value(entry) for entry in entries], None, 0)
+        values = [encode_value(entry) for entry in entries]
+        self._sink.send(OutgoingRecords(self.name, keys, values, partitions=0))
 
     def remove(self, *places: Place) -> None:
         """Queue tombstones that remove the entries at these places."""
         keys = [encode_key(place) for place in places]
-        self._sink.send(self.name, keys, [None] * len(keys), None, 0)
+        self._sink.send(OutgoingRecords(self.name, keys, [None] * len(keys), partitions=0))
 
     def flush(self, timeout_ms: int = 15_000) -> None:
         """Wait until everything written is delivered.

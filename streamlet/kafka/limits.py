@@ -21,7 +21,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.columnwise import highest_time
 from streamlet.errors import BrokerError, RecordRefusedError
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import Headers, OutgoingRecords
 from streamlet.logs import get_logger
 from streamlet.types import LATEST_MS
 
@@ -175,35 +175,24 @@ class LearnedLimits:
             self._ask_again_ms[topic] = self._clock.now_ms() + _ASK_AGAIN_MS
         return found
 
-    def refusal(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int] | None,
-        headers: Sequence[Headers | None] | None,
-    ) -> RecordRefusedError | None:
+    def refusal(self, records: OutgoingRecords) -> RecordRefusedError | None:
         """The error of the first record that the topic is known to refuse."""
+        topic, keys, times = records.topic, records.keys, records.timestamps
         limit, found = self.of(topic), list[RecordRefusedError | None]()
         if limit.bytes is not None:
-            found.append(too_large(topic, limit.bytes, keys, values, headers))
-        if limit.times is not None and timestamps is not None:
-            found.append(wrong_time(topic, limit.times, timestamps, self._clock.wall_ms()))
+            found.append(too_large(records, limit.bytes))
+        if limit.times is not None and times is not None:
+            found.append(wrong_time(topic, limit.times, times, self._clock.wall_ms()))
         if limit.keyed and None in keys:
             reason = f"a record to {topic} was refused: it has no key, and {topic} is compacted"
             found.append(RecordRefusedError(reason, keys.index(None)))
         return min(filter(None, found), key=lambda one: one.index, default=None)
 
 
-def too_large(
-    topic: str,
-    most: int,
-    keys: Sequence[bytes | None],
-    values: Sequence[bytes | None],
-    headers: Sequence[Headers | None] | None,
-) -> RecordRefusedError | None:
+def too_large(records: OutgoingRecords, most: int) -> RecordRefusedError | None:
     """The refusal of the first record that has more bytes than a topic takes."""
-    large = first_too_large(keys, values, headers, most)
+    topic, keys, values = records.topic, records.keys, records.values
+    large = first_too_large(keys, values, records.headers, most)
     if large is None:
         return None
     reason = (

@@ -58,6 +58,22 @@ class PartitionBatch:
         return PartitionBatch(self.topic, self.partition, *columns, self.unreadable, self.span)
 
 
+@attrs.define(slots=True)
+class OutgoingRecords:
+    """Records for one topic in columns of equal length.
+
+    Without ``partitions`` the key decides (murmur2, as Java's client); a number is that of all.
+    ``timestamps`` are milliseconds since the epoch; None: of the sending.
+    """
+
+    topic: str
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    timestamps: Sequence[int] | None = None
+    partitions: Sequence[int] | int | None = None
+    headers: Sequence[Headers | None] | None = None
+
+
 class RecordSource(Protocol):
     """A consumer with partitions assigned by hand; offsets are never committed through it."""
 
@@ -126,16 +142,8 @@ class RecordSink(Protocol):
 
     waited_ms: int
 
-    def send(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int] | None = None,
-        partitions: Sequence[int] | int | None = None,
-        headers: Sequence[Headers | None] | None = None,
-    ) -> None:
-        """Queue records in order; without partitions the key decides (murmur2, as Java's client).
+    def send(self, records: OutgoingRecords) -> None:
+        """Queue records in order.
 
         Blocks while more is queued than was delivered lately.
 

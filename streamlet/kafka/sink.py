@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice, repeat
 from typing import Any
 
+import attrs
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streamlet.clock import Clock, SystemClock
@@ -22,7 +23,7 @@ from streamlet.kafka.farewell import HeldClient
 from streamlet.kafka.limits import NO_LIMITS, AskSettings, LearnedLimits, TopicLimits
 from streamlet.kafka.log import Deliveries, quiet
 from streamlet.kafka.metadata import finds_brokers, look_up
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import Headers, OutgoingRecords
 from streamlet.kafka.queue_bound import QueueBound, mean_size
 from streamlet.retries import Retries
 from streamlet.rights import REFUSED
@@ -153,46 +154,35 @@ class KafkaSink:
         for topic in sorted(topics):
             look_up(self._producer, topic)
 
-    def send(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int] | None = None,
-        partitions: Sequence[int] | int | None = None,
-        headers: Sequence[Headers | None] | None = None,
-    ) -> None:
+    def send(self, records: OutgoingRecords) -> None:
         """Queue records in order, waiting while more is queued than was delivered lately."""
-        refused = self._limits.refusal(topic, keys, values, timestamps, headers)
+        refused = self._limits.refusal(records)
         if refused is not None:
-            keys, values = keys[: refused.index], values[: refused.index]
-        self._topics.add(topic)
-        self._renew(topic)
-        if timestamps is not None and not all(timestamps):
-            timestamps = [time or EARLIEST_MS for time in timestamps]
-        self._queue(topic, keys, values, timestamps, partitions, headers)
+            keys, values = records.keys[: refused.index], records.values[: refused.index]
+            records = attrs.evolve(records, keys=keys, values=values)
+        self._topics.add(records.topic)
+        self._renew(records.topic)
+        times = records.timestamps
+        if times is not None and not all(times):
+            times = [time or EARLIEST_MS for time in times]
+            records = attrs.evolve(records, timestamps=times)
+        self._queue(records)
         self._serve(self._producer.poll, 0)
         self._check()
         if refused is not None:
             raise refused
 
-    def _queue(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int] | None,
-        partitions: Sequence[int] | int | None,
-        headers: Sequence[Headers | None] | None,
-    ) -> None:
-        times: Iterable[int] = repeat(0) if timestamps is None else timestamps
+    def _queue(self, records: OutgoingRecords) -> None:
+        topic, keys, values = records.topic, records.keys, records.values
+        given, partitions = records.timestamps, records.partitions
+        times: Iterable[int] = repeat(0) if given is None else given
         where: Iterable[int] = repeat(-1) if partitions is None else ()
         if partitions is not None:
             where = repeat(partitions) if isinstance(partitions, int) else partitions
-        if headers is None:
+        if records.headers is None:
             self._send_run(topic, keys, values, times, where)
         else:
-            self._send_rows(topic, keys, values, times, where, headers)
+            self._send_rows(topic, keys, values, times, where, records.headers)
 
     def _send_run(
         self,

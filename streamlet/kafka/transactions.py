@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -35,7 +35,7 @@ from streamlet.errors import (
 )
 from streamlet.kafka.codes import broker_error, opened
 from streamlet.kafka.log import quiet
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import OutgoingRecords
 from streamlet.kafka.refusals import missing_right
 from streamlet.kafka.sink import ANSWER_MS, DELIVERY_MS, DROPPED, KafkaSink
 from streamlet.logs import get_logger
@@ -133,20 +133,13 @@ class TransactionalSink(KafkaSink):
                 return False
         return super().has_room(hurried=hurried)
 
-    def send(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int] | None = None,
-        partitions: Sequence[int] | int | None = None,
-        headers: Sequence[Headers | None] | None = None,
-    ) -> None:
+    def send(self, records: OutgoingRecords) -> None:
         """Queue records in order, in the open transaction, which begins with the first."""
+        topic = records.topic
         assert self._sealed is None, f"a record to {topic} behind the end of its transaction"
         if not self._begun:
             self._begin(topic)
-        super().send(topic, keys, values, timestamps, partitions, headers)
+        super().send(records)
 
     def seal(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Add nothing more to the transaction, which these positions and texts belong to."""

@@ -17,7 +17,7 @@ from streamlet.clock import Clock
 from streamlet.control.topic import applications_of, is_control_topic
 from streamlet.errors import MissingTopicError, StreamletError
 from streamlet.kafka.murmur2 import partition_of
-from streamlet.kafka.ports import Admin, PartitionBatch, RecordSink, RecordSource
+from streamlet.kafka.ports import Admin, OutgoingRecords, PartitionBatch, RecordSink, RecordSource
 from streamlet.kafka.reading import read_until
 from streamlet.letters.handled import Handled
 from streamlet.letters.letter import REPLAYED, Letter, LetterFilter, letters, mark_of
@@ -285,7 +285,7 @@ class DeadLetters:
             self._positions.check_alive()
             for topic in dict.fromkeys(where.topic for _, where in some):
                 mine = [(letter, where) for letter, where in some if where.topic == topic]
-                sink.send(
+                records = OutgoingRecords(
                     topic,
                     [letter.key for letter, _ in mine],
                     [letter.value for letter, _ in mine],
@@ -293,6 +293,7 @@ class DeadLetters:
                     [where.partition for _, where in mine],
                     [letter.replayed_headers for letter, _ in mine],
                 )
+                sink.send(records)
             sink.flush(_FLUSH_MS)
             done = [letter.offset for letter, _ in some]
             self._set({partition: begun.with_done(self._known[partition], done)})

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import attrs
 
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import Headers, OutgoingRecords
 from streamlet.types import TopicPartition
 
 #: A run of records that stem from one partition: how many, its name, their offsets there.
@@ -15,7 +15,7 @@ Origin: TypeAlias = tuple[int, TopicPartition, Sequence[int]]
 
 
 @attrs.define(slots=True)
-class Output:
+class Output(OutgoingRecords):
     """Encoded records for one topic, in columns; without partitions the key decides (murmur2)."""
 
     topic: str

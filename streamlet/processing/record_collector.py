@@ -8,7 +8,7 @@ import attrs
 
 from streamlet.clock import pause
 from streamlet.errors import ProcessingError, RecordRefusedError
-from streamlet.kafka.ports import RecordSink
+from streamlet.kafka.ports import OutgoingRecords, RecordSink
 from streamlet.logs import get_logger
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.outputs import Output
@@ -83,14 +83,7 @@ class RecordCollector:
         while True:
             written = output if writer is None else writer.prefixed(output)
             try:
-                self.sink.send(
-                    written.topic,
-                    written.keys,
-                    written.values,
-                    written.timestamps,
-                    written.partitions,
-                    written.headers,
-                )
+                self.sink.send(written)
                 if output.keys:
                     queued.append(output)
                 return None
@@ -152,7 +145,7 @@ class RecordCollector:
         while tries:
             value, heads = tries[0]
             try:
-                self.sink.send(topic, [key], [value], times, headers=[heads])
+                self.sink.send(OutgoingRecords(topic, [key], [value], times, headers=[heads]))
                 return
             except RecordRefusedError as refused:
                 log.warning("a dead letter cannot hold its record: %s (%s)", refused, error)

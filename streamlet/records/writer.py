@@ -8,7 +8,7 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.errors import DeliveryError, RecordRefusedError
-from streamlet.kafka.ports import RecordSink
+from streamlet.kafka.ports import OutgoingRecords, RecordSink
 from streamlet.records.lines import InputRecord
 
 #: How long records may be undelivered, and how long the last of them are waited for, ms.
@@ -34,23 +34,24 @@ class TopicWriter:
     origin: str
     sent: int = 0
 
-    def send(self, records: Iterable[InputRecord]) -> None:
+    def send(self, given: Iterable[InputRecord]) -> None:
         """Give records to the producer, in order.
 
         Raises:
             RecordRefusedError: the producer does not take one; its line is in the message.
             DeliveryError: one of those before was not delivered.
         """
-        batch = list(records)
+        batch = list(given)
         now = self.clock.wall_ms()
+        records = OutgoingRecords(
+            self.topic,
+            [record.key for record in batch],
+            [record.value for record in batch],
+            [now if record.timestamp is None else record.timestamp for record in batch],
+            headers=[r.headers for r in batch] if any(r.headers for r in batch) else None,
+        )
         try:
-            self.sink.send(
-                self.topic,
-                [record.key for record in batch],
-                [record.value for record in batch],
-                [now if record.timestamp is None else record.timestamp for record in batch],
-                headers=[r.headers for r in batch] if any(r.headers for r in batch) else None,
-            )
+            self.sink.send(records)
         except RecordRefusedError as error:
             self.sent += error.index
             raise RecordRefusedError(

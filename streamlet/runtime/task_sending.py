@@ -14,6 +14,7 @@ import attrs
 
 from streamlet.clock import Clock, pause
 from streamlet.errors import DeliveryError, StillQueuedError
+from streamlet.kafka.ports import OutgoingRecords
 from streamlet.kafka.queue_bound import FIRST_BYTES, HURRIED_SHARE, LEAST_BYTES, mean_size
 from streamlet.processing.edges.held_writer import joined
 from streamlet.processing.outputs import Output
@@ -161,7 +162,8 @@ class TaskSender:
         now = self._clock.now_ms()
         for one in joined([due for held in writers for due in held.markers(now, at_once=at_once)]):
             keys: list[bytes | None] = [None] * len(one.values)
-            self._collector.sink.send(one.topic, keys, one.values, None, one.partitions)
+            records = OutgoingRecords(one.topic, keys, one.values, None, one.partitions)
+            self._collector.sink.send(records)
             self.lingering = True
 
     def end(self, tasks: Iterable[ActiveTask]) -> None:

@@ -30,7 +30,7 @@ from streamlet.errors import (
     TaskMigratedError,
     TimedOutError,
 )
-from streamlet.kafka.ports import Admin, PartitionBatch, RecordSink, RecordSource
+from streamlet.kafka.ports import Admin, OutgoingRecords, PartitionBatch, RecordSink, RecordSource
 from streamlet.kafka.reading import read_until
 from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
@@ -201,10 +201,9 @@ class ChangelogDelivery:
             headers = kept.added(keys, values, headers)
         if entry is not None:
             headers = [(*(head or ()), entry) for head in headers or [None] * len(keys)]
+        where = changelog.topic, keys, encoded, None, changelog.partition, headers
         try:
-            self._sink.send(
-                changelog.topic, keys, encoded, partitions=changelog.partition, headers=headers
-            )
+            self._sink.send(OutgoingRecords(*where))
         except RecordRefusedError as refused:
             if not refused.too_large:
                 raise

@@ -22,7 +22,7 @@ from streamlet.broker.storage import JARS
 from streamlet.config import Settings
 from streamlet.errors import BrokerError
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 
 _FLUSHES = 20
 _KEYS: list[bytes | None] = [b"%d" % number for number in range(200)]
@@ -83,7 +83,7 @@ def _use(bootstrap: str) -> None:
     try:
         admin.create_topics([NewTopic(name, 4) for name in ("words", "counts")])
         for _ in range(_FLUSHES):
-            sink.send("words", _KEYS, _KEYS)
+            sink.send(OutgoingRecords("words", _KEYS, _KEYS))
             sink.flush(_PATIENCE_MS)
         with tempfile.TemporaryDirectory() as state:
             settings = Settings.load({"bootstrap.servers": bootstrap, "state.dir": state})

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from streamlet.errors import DeliveryError, MissingTopicError, OutOfRangeError
 from streamlet.kafka.murmur2 import partition_of
-from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
+from streamlet.kafka.ports import NewTopic, OutgoingRecords, PartitionBatch, TopicInfo
 from streamlet.testing.assigned import AssignedPartitions
 from streamlet.testing.memory_log import MemoryLog as MemoryLog
 from streamlet.testing.memory_log import StoredRecord as StoredRecord
@@ -95,25 +95,18 @@ class MemorySink:
         """Let every ``flush`` fail for this reason, and deliver nothing, until given None."""
         self._failure = reason
 
-    def send(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int] | None = None,
-        partitions: Sequence[int] | int | None = None,
-        headers: Sequence[Headers | None] | None = None,
-    ) -> None:
+    def send(self, records: OutgoingRecords) -> None:
         """Queue records; a null key goes to partition 0."""
+        topic, partitions, headers = records.topic, records.partitions, records.headers
         count = self._log.infos().get(topic)
         if count is None:
             raise DeliveryError(f"there is no topic {topic}")
-        for i, (key, value) in enumerate(zip(keys, values, strict=True)):
+        for i, (key, value) in enumerate(zip(records.keys, records.values, strict=True)):
             if partitions is None:
                 number = 0 if key is None else partition_of(key, count.partitions)
             else:
                 number = partitions if isinstance(partitions, int) else partitions[i]
-            time = -1 if timestamps is None else timestamps[i]
+            time = -1 if records.timestamps is None else records.timestamps[i]
             record = StoredRecord(-1, key, value, time, None if headers is None else headers[i])
             self._queue.append((TopicPartition(topic, number), record))
         if not self._hold and self._failure is None:

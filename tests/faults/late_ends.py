@@ -26,7 +26,7 @@ from streamlet.coordinator.ports import fetch_committed
 from streamlet.coordinator.transport import Transport
 from streamlet.errors import UndeliveredError
 from streamlet.kafka.client import KafkaAdmin
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from streamlet.kafka.transactions import TransactionalSink
 from streamlet.testing import Fault, FaultProxy, KafkaBroker
 from streamlet.types import TopicPartition
@@ -77,7 +77,9 @@ class Producer:
         self.tally.transactions += 1
         try:
             numbers = [number.to_bytes(8, "big") for number in range(self._next, behind)]
-            self._sink.send(self._name, [b"key"] * len(numbers), numbers, partitions=0)
+            self._sink.send(
+                OutgoingRecords(self._name, [b"key"] * len(numbers), numbers, partitions=0)
+            )
             if not self._dice.randrange(_ONE_OPEN_OF):
                 self._sink.flush(_TIMEOUT_MS)
                 time.sleep(self._dice.uniform(0, max(_DELAYS_MS) / 1_000))

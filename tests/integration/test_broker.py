@@ -18,7 +18,7 @@ from streamlet.broker.java import java_executable
 from streamlet.broker.probe import serves
 from streamlet.errors import BrokerError, DeliveryError
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from streamlet.testing import KafkaBroker
 from streamlet.types import TopicPartition
 
@@ -70,9 +70,9 @@ def test_takes_the_times_that_kafka_takes(broker: KafkaBroker) -> None:
     make_topic(broker, "aged")
     sink = KafkaSink(broker.bootstrap_servers)
     year_2100_ms = 4_102_444_800_000
-    sink.send("aged", [None], [b"1970"], timestamps=[1])
+    sink.send(OutgoingRecords("aged", [None], [b"1970"], timestamps=[1]))
     sink.flush(60_000)
-    sink.send("aged", [None], [b"2100"], timestamps=[year_2100_ms])
+    sink.send(OutgoingRecords("aged", [None], [b"2100"], timestamps=[year_2100_ms]))
     with pytest.raises(DeliveryError, match=r"message\.timestamp\.after\.max\.ms"):
         sink.flush(60_000)
     sink.close()
@@ -165,7 +165,7 @@ def make_topic(broker: KafkaBroker, name: str) -> None:
 def produce(broker: KafkaBroker, topic: str, value: bytes, timeout_ms: int = 60_000) -> None:
     sink = KafkaSink(broker.bootstrap_servers, delivery_timeout_ms=timeout_ms)
     try:
-        sink.send(topic, [None], [value])
+        sink.send(OutgoingRecords(topic, [None], [value]))
         sink.flush(timeout_ms)
     finally:
         sink.close()

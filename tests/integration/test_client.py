@@ -21,7 +21,7 @@ from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource, sink_type
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.native.choice import ClientName
 from streamlet.kafka.poll_bound import HEADER_BYTES, HELD_BYTES
-from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch
+from streamlet.kafka.ports import Headers, NewTopic, OutgoingRecords, PartitionBatch
 from streamlet.testing import FaultProxy, ProxiedRequest
 from streamlet.types import TopicPartition
 from tests.kafka_clients import CLIENTS, EACH_CLIENT
@@ -84,7 +84,7 @@ def test_keys_land_on_javas_partitions(
     keys = [b"21", b"foobar", b"a-little-bit-long-string", b"abc", b"\xff\x00", "é".encode()]
     keys += [b"key-%d" % number for number in range(50)]
     extra = None if headers is None else [headers] * len(keys)
-    sink.send(topic, keys, [b""] * len(keys), headers=extra)
+    sink.send(OutgoingRecords(topic, keys, [b""] * len(keys), headers=extra))
     sink.flush(60_000)
     batches = read(bootstrap_servers, topic, 7, len(keys))
     landed = {key: batch.partition for batch in batches for key in batch.keys}
@@ -96,8 +96,8 @@ def test_a_record_of_the_year_1970_stays_there(
 ) -> None:
     """The client takes a timestamp of 0 for "now"; the millisecond behind it is written."""
     topic, sink = make_topic(1), make_sink()
-    sink.send(topic, [b"k"] * 3, [b"v"] * 3, timestamps=[0, 7, 0])
-    sink.send(topic, [b"k"], [b"v"], timestamps=[0], headers=[[("h", None)]])
+    sink.send(OutgoingRecords(topic, [b"k"] * 3, [b"v"] * 3, timestamps=[0, 7, 0]))
+    sink.send(OutgoingRecords(topic, [b"k"], [b"v"], timestamps=[0], headers=[[("h", None)]]))
     sink.flush(60_000)
     batches = read(bootstrap_servers, topic, 1, 4)
     times = [t for batch in batches for t in batch.timestamps]
@@ -111,7 +111,7 @@ def test_a_topic_that_does_not_exist_is_told_apart_from_a_broker_that_is_away(
     make_sink: MakeSink,
 ) -> None:
     sink = make_sink(10_000)  # of which half is a topic waited for
-    sink.send("client-no-such-topic", [b"k"], [b"v"])
+    sink.send(OutgoingRecords("client-no-such-topic", [b"k"], [b"v"]))
     with pytest.raises(DeliveryError, match=r"to client-no-such-topic: .*; create") as no:
         sink.flush(60_000)
     assert not isinstance(no.value, UndeliveredError)
@@ -127,7 +127,7 @@ def test_a_push_sends_what_would_linger(
     bootstrap_servers: str, make_topic: MakeTopic, make_sink: MakeSink
 ) -> None:
     topic, sink = make_topic(1), make_sink(**{"linger.ms": 120_000, "message.timeout.ms": 300_000})
-    sink.send(topic, [b"k"], [b"v"])
+    sink.send(OutgoingRecords(topic, [b"k"], [b"v"]))
     deadline = time.monotonic() + 300
     while len(sink._producer):  # until then the client may have no connection
         assert time.monotonic() < deadline, "it lingers"
@@ -142,7 +142,7 @@ def test_a_record_that_is_too_large_is_named_by_its_place(
     topic, sink = make_topic(1), make_sink()
     values: list[bytes | None] = [b"small", b"x" * 2_000_000, b"small"]
     with pytest.raises(RecordRefusedError, match=r"too large; .*message\.max\.bytes") as why:
-        sink.send(topic, [b"k"] * 3, values, partitions=partitions)
+        sink.send(OutgoingRecords(topic, [b"k"] * 3, values, partitions=partitions))
     assert why.value.index == 1
 
 
@@ -157,7 +157,7 @@ def test_a_full_queue_is_waited_for_and_loses_and_repeats_nothing(
     sink = make_sink(**{"queue.buffering.max.messages": 5})
     values: list[bytes | None] = [b"%d" % number for number in range(200)]
     extra = None if headers is None else [headers] * len(values)
-    sink.send(topic, [b"k"] * len(values), values, headers=extra)
+    sink.send(OutgoingRecords(topic, [b"k"] * len(values), values, headers=extra))
     sink.flush(60_000)
     batches = read(bootstrap_servers, topic, 1, len(values))
     assert [value for batch in batches for value in batch.values] == values
@@ -173,7 +173,7 @@ def test_an_offset_that_is_gone_is_told_with_its_partition_and_costs_no_record(
     topic, sink, admin = make_topic(2), make_sink(), KafkaAdmin(bootstrap_servers)
     here, gone = (TopicPartition(topic, number) for number in range(2))
     for partition in (0, 1):
-        sink.send(topic, [b"k"] * 100, [b"v"] * 100, partitions=partition)
+        sink.send(OutgoingRecords(topic, [b"k"] * 100, [b"v"] * 100, partitions=partition))
     sink.flush(60_000)
     admin.delete_records({gone: 50})
     deadline = time.monotonic() + 300
@@ -209,7 +209,7 @@ def test_a_poll_ends_where_its_headers_hold_too_much(
     values: list[bytes | None] = [b"%d" % number for number in range(count)]
     headers = [many if number % 2 else None for number in range(count)]
     for partition in (0, 1):
-        sink.send(topic, [b"k"] * count, values, None, partition, headers)
+        sink.send(OutgoingRecords(topic, [b"k"] * count, values, None, partition, headers))
     sink.flush(60_000)
     sink.close()
     source = source_type(client, {})(bootstrap_servers, headers=True)
@@ -262,14 +262,14 @@ def test_a_record_that_librdkafka_only_believes_to_be_written_is_not_taken_for_w
         sink = sink_type(client, {})(proxy.bootstrap_servers, delivery_timeout_ms=20_000)
         try:
             sink.introduce([topic])
-            sink.send(topic, [b"a"], [b"1"], None, 0)
+            sink.send(OutgoingRecords(topic, [b"a"], [b"1"], None, 0))
             refused.wait(timeout_ms=300_000)
-            sink.send(topic, [b"a"], [b"2"], None, 0)
+            sink.send(OutgoingRecords(topic, [b"a"], [b"2"], None, 0))
             with pytest.raises(UndeliveredError, match=f"not sure to be written: {topic} "):
                 sink.flush(30_000)
             assert refused.happened == 2
             sink.reset()
-            sink.send(topic, [b"a", b"a"], [b"1", b"2"], None, 0)
+            sink.send(OutgoingRecords(topic, [b"a", b"a"], [b"1", b"2"], None, 0))
             sink.flush(30_000)
         finally:
             sink.close()
@@ -283,7 +283,7 @@ def test_offsets_are_asked_for_again_when_the_connection_breaks(
     """librdkafka answers such a request without an error and without offsets."""
     topic = make_topic(2)
     sink = make_sink()
-    sink.send(topic, [b"a"], [b"1"], None, 0)
+    sink.send(OutgoingRecords(topic, [b"a"], [b"1"], None, 0))
     sink.flush(30_000)
     with FaultProxy(bootstrap_servers) as proxy:
         admin = KafkaAdmin(proxy.bootstrap_servers)

@@ -18,7 +18,7 @@ from streamlet.coordinator.group_client import group_client
 from streamlet.coordinator.ports import TransportError
 from streamlet.errors import AuthenticationError, StreamletError
 from streamlet.kafka.client import KafkaAdmin, sink_type, source_type
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from streamlet.testing.broker import broker_choice
 from streamlet.types import TopicPartition
 from tests.integration.chaos.support import wait_for
@@ -169,7 +169,7 @@ def test_a_function_is_asked_again_and_records_flow_on(served: Doors) -> None:
     source.assign({TopicPartition("renewed", 0): 0})
     for times in (1, 2, 3):
         wait_for(lambda wanted=2 * times: len(asked) >= wanted, "both have asked again")
-        sink.send("renewed", [b"k"], [b"%d" % times])
+        sink.send(OutgoingRecords("renewed", [b"k"], [b"%d" % times]))
         sink.flush(WAIT_MS)
         wait_for(lambda: source.poll(9, 100), "the record is read")
     sink.close()

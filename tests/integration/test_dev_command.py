@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from streamlet.kafka.client import KafkaSink
+from streamlet.kafka.ports import OutgoingRecords
 from streamlet.tools.dev import _Instance, described_by, files_of, topics_of
 from tests.terminals import CTRL_C, Terminal
 
@@ -45,14 +46,14 @@ def test_it_begins_again_when_the_program_is_saved_and_ends_whole(
         terminal.await_text(f"made topic {name} with 4 partitions")
         terminal.await_text("4 tasks")
         sink = KafkaSink(bootstrap_servers)
-        sink.send(name, [b"k"], [b"word"])
+        sink.send(OutgoingRecords(name, [b"k"], [b"word"]))
         sink.flush(10_000)
         terminal.await_text("first word")
         program.write_text("this is no Python\n")
         terminal.await_text("dev_of_test.py has changed: begin again", times=2)
         terminal.await_text("save a file to try again", times=2)
         program.write_text(PROGRAM.format(name=name, says="second "))
-        sink.send(name, [b"k"], [b"word"])
+        sink.send(OutgoingRecords(name, [b"k"], [b"word"]))
         sink.flush(10_000)
         sink.close()
         terminal.await_text("second word")

@@ -15,7 +15,7 @@ import pytest
 from streamlet.clock import ManualClock
 from streamlet.kafka.broker_loss import ALONE_MS
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from streamlet.testing import FaultProxy, ProxiedRequest
 from streamlet.types import TopicPartition
 
@@ -52,7 +52,7 @@ class Scene:
 
     def write(self, value: bytes) -> None:
         """A record more in the topic."""
-        self._sink.send(self.topic, [b"k"], [value], None, 0)
+        self._sink.send(OutgoingRecords(self.topic, [b"k"], [value], None, 0))
         self._sink.flush(30_000)
 
     def say_farewell(self, serve: Callable[[], object]) -> None:
@@ -132,7 +132,7 @@ def test_a_sink_that_has_delivered_everything_goes_on_at_once(scene: Scene) -> N
     sink = KafkaSink(scene.through, OFTEN, delivery_timeout_ms=AGAIN_MS)
     try:
         for value in (b"1", b"2", b"3"):
-            sink.send(scene.topic, [b"k"], [value], None, 0)
+            sink.send(OutgoingRecords(scene.topic, [b"k"], [value], None, 0))
             sink.flush(AGAIN_MS)
             scene.say_farewell(lambda: time.sleep(0.01))
             hear(sink)
@@ -171,7 +171,7 @@ def test_a_sink_that_owes_nothing_goes_on_past_a_host_that_is_gone_without_a_wor
     sink = KafkaSink(scene.through, delivery_timeout_ms=AGAIN_MS, clock=clock)
     try:
         for value in (b"1", b"2", b"3"):
-            sink.send(scene.topic, [b"k"], [value], None, 0)
+            sink.send(OutgoingRecords(scene.topic, [b"k"], [value], None, 0))
             sink.flush(AGAIN_MS)
             scene.freeze()
             clock.advance(ALONE_MS)

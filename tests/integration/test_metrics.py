@@ -24,7 +24,7 @@ import streamlet as sl
 from streamlet.config import Settings
 from streamlet.hosting.clients import open_control
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from tests.integration.chaos.support import wait_for
 
 pytestmark = pytest.mark.integration
@@ -51,7 +51,7 @@ def topic(bootstrap_servers: str) -> str:
     sink = KafkaSink(bootstrap_servers)
     keys: list[bytes | None] = [b"k%d" % i for i in range(RECORDS)]
     values = [b"bad" if i < BAD else i.to_bytes(8) for i in range(RECORDS)]
-    sink.send(name, keys, values)
+    sink.send(OutgoingRecords(name, keys, values))
     sink.flush(10_000)
     sink.close()
     return name

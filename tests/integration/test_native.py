@@ -21,7 +21,7 @@ from streamlet.coordinator.messages import (
 from streamlet.errors import BrokerError
 from streamlet.kafka.client import KafkaAdmin, source_type, transactional_type
 from streamlet.kafka.native.choice import ClientName
-from streamlet.kafka.ports import NewTopic, PartitionBatch
+from streamlet.kafka.ports import NewTopic, OutgoingRecords, PartitionBatch
 from streamlet.testing import FaultProxy, ProxiedRequest
 from streamlet.testing.faults.refusals import refusal
 from streamlet.types import TopicPartition
@@ -175,18 +175,18 @@ def test_a_transaction_commits_its_records_and_positions_or_none_of_them(
     def commit(number: int) -> int:
         """Send two records, one of them with headers, and commit a position of that number."""
         value = b"%d" % number
-        sink.send(name, [b"k"], [value], [number])
-        sink.send(name, [b"k"], [value], [number], 0, [[("h", value)]])
+        sink.send(OutgoingRecords(name, [b"k"], [value], [number]))
+        sink.send(OutgoingRecords(name, [b"k"], [value], [number], 0, [[("h", value)]]))
         sink.seal({at: (number, f"é {number}")})
         return sink.commit(OffsetCommit(name, -1, "", None, {at: (number, f"é {number}")}), 60_000)
 
     assert commit(1) == 0
-    sink.send(name, [b"k"], [b"2"])
+    sink.send(OutgoingRecords(name, [b"k"], [b"2"]))
     sink.flush(60_000)
     sink.reset()
     assert commit(3) == 0
     stale = OffsetCommit(name, 7, "gone", None, {at: (4, "")})
-    sink.send(name, [b"k"], [b"4"])
+    sink.send(OutgoingRecords(name, [b"k"], [b"4"]))
     sink.seal(stale.offsets)
     assert sink.commit(stale, 60_000) in (22, 25), "such a member is not in the group"
     sink.close()

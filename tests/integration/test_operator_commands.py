@@ -20,7 +20,7 @@ import streamlet as sl
 from streamlet.control.topic import control_topic_name
 from streamlet.errors import PositionsMismatchError
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from streamlet.tools.main import build
 from tests.integration.chaos.support import wait_for
 
@@ -53,7 +53,7 @@ class Scene:
     def write(self, *values: str) -> None:
         sink = KafkaSink(self.servers)
         raw = [value.encode() for value in values]
-        sink.send(f"{self.name}-in", raw, raw)
+        sink.send(OutgoingRecords(f"{self.name}-in", raw, raw))
         sink.flush(15_000)
         sink.close()
 

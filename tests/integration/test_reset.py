@@ -24,7 +24,7 @@ from streamlet.errors import RefusedError
 from streamlet.hosting.clients import open_control
 from streamlet.hosting.run import OutputValue
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from streamlet.state.directory import INSTANCE_LOCK, fields_of
 from streamlet.tools.main import build
 from tests.integration.chaos.support import wait_for
@@ -60,7 +60,11 @@ class Scene:
     def write(self, lines: Sequence[str]) -> None:
         """More input."""
         sink = KafkaSink(self.servers)
-        sink.send(f"{self.name}-lines", [None] * len(lines), [line.encode() for line in lines])
+        sink.send(
+            OutgoingRecords(
+                f"{self.name}-lines", [None] * len(lines), [line.encode() for line in lines]
+            )
+        )
         sink.flush(15_000)
         sink.close()
 

@@ -12,7 +12,7 @@ import pytest
 
 from streamlet.clock import SystemClock
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from streamlet.state.changelog import encode_column
 from streamlet.state.rows import untimed
 from streamlet.state.task_state import TaskState
@@ -48,7 +48,9 @@ class Changelog:
         raws = [value.to_bytes(8, "big") if value else None for value in entries.values()]
         values, headers = encode_column(StateNumber(epoch, number), untimed(raws))
         keys: list[bytes | None] = [*entries]
-        self.sink.send(self.topic, keys, values, partitions=partition, headers=headers)
+        self.sink.send(
+            OutgoingRecords(self.topic, keys, values, partitions=partition, headers=headers)
+        )
         self.sink.flush(PATIENCE_MS)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 
 pytestmark = pytest.mark.integration
 
@@ -67,7 +67,9 @@ def test_what_a_worker_did_before_it_failed_for_good_is_counted(
     name = f"failing-{uuid4().hex[:8]}"
     KafkaAdmin(bootstrap_servers).create_topics([NewTopic(name, 1, 1)])
     sink = KafkaSink(bootstrap_servers)
-    sink.send(name, [b"k"] * 3, [(1).to_bytes(8), (1).to_bytes(8), (0).to_bytes(8)])
+    sink.send(
+        OutgoingRecords(name, [b"k"] * 3, [(1).to_bytes(8), (1).to_bytes(8), (0).to_bytes(8)])
+    )
     sink.flush(10_000)
     sink.close()
     (tmp_path / "failing_of_test.py").write_text(FAILING.format(name=name))
@@ -129,7 +131,7 @@ def test_the_summary_tells_what_was_dropped_and_what_was_skipped(
     KafkaAdmin(bootstrap_servers).create_topics([NewTopic(name, 1, 1)])
     sink = KafkaSink(bootstrap_servers)
     one, last = (1).to_bytes(8), (9).to_bytes(8)
-    sink.send(name, [b"k", None, b"k", b"k", b"k"], [one, one, b"bad", None, last])
+    sink.send(OutgoingRecords(name, [b"k", None, b"k", b"k", b"k"], [one, one, b"bad", None, last]))
     sink.flush(10_000)
     sink.close()
     (tmp_path / "counted_of_test.py").write_text(PROGRAM.format(name=name))

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from tests.terminals import CTRL_C, Terminal
 
 pytestmark = pytest.mark.integration
@@ -30,7 +30,7 @@ def test_a_terminal_shows_records_rate_lag_and_tasks(
     name = f"live-{uuid4().hex[:8]}"
     KafkaAdmin(bootstrap_servers).create_topics([NewTopic(name, 2, 1)])
     sink = KafkaSink(bootstrap_servers)
-    sink.send(name, [b"k"] * 1_234, [b"v"] * 1_234)
+    sink.send(OutgoingRecords(name, [b"k"] * 1_234, [b"v"] * 1_234))
     sink.flush(10_000)
     (tmp_path / "live_of_test.py").write_text(PROGRAM.format(name=name))
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
@@ -39,7 +39,7 @@ def test_a_terminal_shows_records_rate_lag_and_tasks(
     with closing(Terminal(words)) as terminal:
         terminal.await_text("one: 1,234 records, ")
         terminal.await_text("/s, lag 0, 2 tasks")
-        sink.send(name, [b"k"], [b"v"])
+        sink.send(OutgoingRecords(name, [b"k"], [b"v"]))
         sink.flush(10_000)
         terminal.await_text("one: 1,235 records, ")
         terminal.type(CTRL_C)

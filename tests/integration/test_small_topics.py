@@ -21,7 +21,7 @@ from streamlet.errors import (
 )
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
 from streamlet.kafka.limits import TopicLimits
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from streamlet.types import TopicPartition
 from tests.integration.commits import assert_all_committed
 
@@ -48,18 +48,18 @@ def test_a_record_is_refused_on_its_own_exactly_where_the_broker_would(
     settings = admin.topic_settings([topic, "no-such-topic"])
     assert settings.keys() == {topic}
     sink = KafkaSink(bootstrap_servers)
-    sink.send(topic, [b"k"] * 500, [b"x" * 100] * 500)
+    sink.send(OutgoingRecords(topic, [b"k"] * 500, [b"x" * 100] * 500))
     with pytest.raises(DeliveryError, match=f"{topic}.*max.message.bytes"):
         sink.flush(15_000)
     sink.close()
 
     sink = KafkaSink(bootstrap_servers, limits=TopicLimits.of(settings, {}))
     before = admin.end_offsets([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]
-    sink.send(topic, [b"k"] * 500, [b"x" * 100] * 500)
+    sink.send(OutgoingRecords(topic, [b"k"] * 500, [b"x" * 100] * 500))
     largest = MOST - 88
     values = [b"x" * (largest - 1), b"x" * largest, b"y"]
     with pytest.raises(RecordRefusedError, match=f"{topic} was refused.*{MOST:,}") as refused:
-        sink.send(topic, [b"k"] * 3, values)
+        sink.send(OutgoingRecords(topic, [b"k"] * 3, values))
     assert (refused.value.index, refused.value.too_large) == (1, True)
     sink.flush(15_000)
     assert admin.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): before + 501}

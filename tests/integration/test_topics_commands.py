@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
 from streamlet.kafka.murmur2 import partition_of
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from streamlet.tools.main import build
 from streamlet.types import TopicPartition
 from tests.terminals import Terminal
@@ -358,7 +358,7 @@ def test_the_producers_of_applications_and_this_one_agree(
     topic = Topic(bootstrap_servers, tmp_path, partitions=8)
     keys = [f"k{number}" for number in range(20)]
     sink = KafkaSink(bootstrap_servers)
-    sink.send(topic.name, [key.encode() for key in keys], [b"x"] * len(keys))
+    sink.send(OutgoingRecords(topic.name, [key.encode() for key in keys], [b"x"] * len(keys)))
     sink.flush(10_000)
     sink.close()
     topic.write("".join(f"{key}:y\n" for key in keys), "--format", "key-value")

@@ -16,7 +16,7 @@ import streamlet as sl
 from streamlet.coordinator.messages import OffsetCommit
 from streamlet.kafka.client import KafkaAdmin, TransactionalSink, source_type
 from streamlet.kafka.native.choice import ClientName
-from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.ports import NewTopic, OutgoingRecords
 from streamlet.testing import FaultProxy
 from streamlet.types import TopicPartition
 from tests.integration.chaos.support import wait_for
@@ -130,11 +130,11 @@ def test_an_end_that_the_client_sent_twice_ends_no_later_transaction(
         config = {"client.id": name, "socket.timeout.ms": 2_000}
         sink = TransactionalSink(name, 60_000, proxy.bootstrap_servers, config)
         first = proxy.hold("EndTxn")
-        sink.send(topic, [b"k"], [(1).to_bytes(8, "big")], partitions=0)
+        sink.send(OutgoingRecords(topic, [b"k"], [(1).to_bytes(8, "big")], partitions=0))
         sink.seal(offsets)
         assert sink.commit(OffsetCommit(name, -1, "", None, offsets), 60_000) == 0
         assert first.happened
-        sink.send(topic, [b"k"], [(2).to_bytes(8, "big")], partitions=0)
+        sink.send(OutgoingRecords(topic, [b"k"], [(2).to_bytes(8, "big")], partitions=0))
         sink.flush(60_000)
         first.release()
         first.wait(ended=True)

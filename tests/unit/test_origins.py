@@ -11,7 +11,7 @@ import pytest
 import streamlet as sl
 from streamlet.consumer import ConsumerRecord
 from streamlet.errors import MissingTopicError, RecordRefusedError, TopologyError
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import Headers, OutgoingRecords
 from streamlet.origins import ORIGIN_HEADER, Origin, RepeatFilter, without_repeats
 from streamlet.processing.edges.records import edge_of, source_of
 from streamlet.processing.edges.writer import EdgeWriter
@@ -223,19 +223,11 @@ def test_a_record_that_the_producer_refuses_leaves_no_gap() -> None:
     taken: list[Headers | None] = []
 
     class Sink:
-        def send(
-            self,
-            topic: str,
-            keys: Sequence[bytes | None],
-            values: Sequence[bytes | None],
-            timestamps: Sequence[int] | None = None,
-            partitions: Sequence[int] | int | None = None,
-            headers: Sequence[Headers | None] | None = None,
-        ) -> None:
-            for index, value in enumerate(values):
+        def send(self, records: OutgoingRecords) -> None:
+            for index, value in enumerate(records.values):
                 if value == b"1":
                     raise RecordRefusedError("too large", index)
-                taken.append((headers or [])[index])
+                taken.append((records.headers or [])[index])
 
         def flush(self, timeout_ms: int) -> None: ...
         def reset(self) -> None: ...

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError
 
 from streamlet.coordinator.messages import OffsetCommit
 from streamlet.kafka.native.producer import CommitMember, NativeProducer
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import OutgoingRecords
 from streamlet.kafka.queue_bound import mean_size
 from streamlet.kafka.sink import KafkaSink
 from streamlet.kafka.transactions import TransactionalSink
@@ -21,16 +20,9 @@ class NativeSink(KafkaSink):
     def _client(self, config: dict[str, Any]) -> Any:
         return NativeProducer(config)
 
-    def _queue(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        times: Sequence[int] | None,
-        partitions: Sequence[int] | int | None,
-        headers: Sequence[Headers | None] | None,
-    ) -> None:
-        columns = topic, keys, values, times, partitions, headers
+    def _queue(self, records: OutgoingRecords) -> None:
+        keys, values, headers = records.keys, records.values, records.headers
+        columns = records.topic, keys, values, records.timestamps, records.partitions, headers
         done, size = 0, mean_size(keys, values, headers)
         while done < len(keys):
             until = done + self._make_room(size, len(keys) - done)
@@ -39,7 +31,7 @@ class NativeSink(KafkaSink):
                 self._bound.queued(done - until, (done - until) * size)
                 self._await_room()
             elif code:
-                raise self._refusal(topic, done, KafkaError(code))
+                raise self._refusal(records.topic, done, KafkaError(code))
 
 
 class NativeTransactionalSink(NativeSink, TransactionalSink):

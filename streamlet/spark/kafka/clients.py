@@ -85,14 +85,7 @@ class Outbox:
         """Send the records of an output."""
         if self._sink is None:
             self._sink = self._taken()
-        self._sink.send(
-            output.topic,
-            output.keys,
-            output.values,
-            output.timestamps,
-            output.partitions,
-            output.headers,
-        )
+        self._sink.send(output)
 
     def send_packed(self, topic: str, packed: bytes) -> None:
         """Send records that ``blobs.pack`` has packed."""

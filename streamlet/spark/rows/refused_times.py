@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from streamlet.clock import SystemClock
 from streamlet.errors import RecordRefusedError
 from streamlet.kafka.limits import wrong_time
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import OutgoingRecords
 from streamlet.logs import get_logger
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import FAIL, ErrorPolicy, Retry
@@ -91,22 +91,15 @@ class _Taken:
         self.outputs: list[Output] = []
         self.waited_ms = 0
 
-    def send(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int] | None = None,
-        partitions: Sequence[int] | int | None = None,
-        headers: Sequence[Headers | None] | None = None,
-    ) -> None:
+    def send(self, records: OutgoingRecords) -> None:
         """Keep the records before the first one of a time that is refused, which it raises."""
-        times = [self._now_ms] * len(keys) if timestamps is None else list(timestamps)
-        where = [partitions] * len(keys) if isinstance(partitions, int) else partitions
-        columns = list(keys), list(values), times
-        heads = None if headers is None else list(headers)
-        whole = Output(topic, *columns, None if where is None else list(where), heads)
-        refused = self._times.refused(topic, times, self._now_ms)
+        keys, times, where = list(records.keys), records.timestamps, records.partitions
+        times = [self._now_ms] * len(keys) if times is None else list(times)
+        where = [where] * len(keys) if isinstance(where, int) else where
+        heads = None if records.headers is None else list(records.headers)
+        columns = keys, list(records.values), times, None if where is None else list(where), heads
+        whole = Output(records.topic, *columns)
+        refused = self._times.refused(records.topic, times, self._now_ms)
         taken = whole if refused is None else whole.slice(0, refused.index)
         if taken.keys:
             self.outputs.append(taken)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamlet.kafka.client import KafkaSink
+from streamlet.kafka.ports import OutgoingRecords
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
@@ -34,7 +35,7 @@ def test_a_function_that_blocks_is_reported_while_it_does(
     cluster.await_settled()
 
     sink = KafkaSink(cluster.servers)
-    sink.send(cluster.topic("in"), [b"k0"], [(-1).to_bytes(8, signed=True)])
+    sink.send(OutgoingRecords(cluster.topic("in"), [b"k0"], [(-1).to_bytes(8, signed=True)]))
     sink.flush(30_000)
     sink.close()
     wait_for(lambda: len(reports(instance)) >= 2, instance.log)

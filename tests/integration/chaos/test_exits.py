@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamlet.kafka.client import KafkaSink
+from streamlet.kafka.ports import OutgoingRecords
 from tests.integration.chaos import topologies
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster, wait_for
@@ -40,7 +41,7 @@ def test_a_function_that_exits_fails_its_worker_which_starts_again(
     before = instance.workers()
 
     sink = KafkaSink(cluster.servers)
-    sink.send(cluster.topic("in"), [b"k0"], [(-1).to_bytes(8, signed=True)])
+    sink.send(OutgoingRecords(cluster.topic("in"), [b"k0"], [(-1).to_bytes(8, signed=True)]))
     sink.flush(30_000)
     sink.close()
     wait_for(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamlet.kafka.client import KafkaSink
+from streamlet.kafka.ports import OutgoingRecords
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import LONG_SESSIONS, Cluster
 from tests.integration.chaos.topics import Load
@@ -31,7 +32,7 @@ def test_one_poisoned_record_ends_all_instances_and_a_later_start_runs(
     cluster.await_settled()
 
     sink = KafkaSink(cluster.servers)
-    sink.send(cluster.topic("in"), [b"k0"], [(-1).to_bytes(8, signed=True)])
+    sink.send(OutgoingRecords(cluster.topic("in"), [b"k0"], [(-1).to_bytes(8, signed=True)]))
     sink.flush(30_000)
     sink.close()
     assert [one.wait() for one in instances] == [7, 7], cluster.logs()

@@ -16,7 +16,7 @@ from streamlet.control.topic import (
 from streamlet.control.values import Mark, ResetEpoch
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, TopologyError
-from streamlet.kafka.ports import PartitionBatch
+from streamlet.kafka.ports import OutgoingRecords, PartitionBatch
 from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
 
@@ -101,7 +101,7 @@ def test_records_that_cannot_be_read_are_counted_named_once_and_passed_over(
     with opened(log) as topic:
         topic.write(Mark("p1", 1))
         topic.flush()
-        MemorySink(log).send(TOPIC, keys, [b"x", b"{}", None], None, 0)
+        MemorySink(log).send(OutgoingRecords(TOPIC, keys, [b"x", b"{}", None], None, 0))
         topic.write(Mark("p2", 2))
         topic.flush()
         assert topic.read().marks.keys() == topic.read().marks.keys() == {"p1", "p2"}

@@ -13,6 +13,7 @@ import pytest
 from streamlet.kafka import admin, farewell, sink, source
 from streamlet.kafka.admin import KafkaAdmin
 from streamlet.kafka.farewell import HeldClient, let_go
+from streamlet.kafka.ports import OutgoingRecords
 from streamlet.kafka.sink import KafkaSink
 from streamlet.kafka.source import KafkaSource
 from streamlet.types import TopicPartition
@@ -88,7 +89,7 @@ def closed_sink() -> None:
 def reset_sink() -> None:
     writes = KafkaSink("localhost:1")
     writes.reset()
-    writes.send("out", [b"k"], [b"v"])
+    writes.send(OutgoingRecords("out", [b"k"], [b"v"]))
     writes.close()
     writes.close()
     writes.fence()

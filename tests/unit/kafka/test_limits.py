@@ -13,6 +13,7 @@ from streamlet.kafka.limits import (
     TopicLimits,
     first_too_large,
 )
+from streamlet.kafka.ports import OutgoingRecords
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_a_record_without_a_key_is_refused_on_its_own_where_the_topic_is_compact
     topics = {name: {"cleanup.policy": name, "max.message.bytes": "200"} for name in POLICIES}
     known = LearnedLimits(TopicLimits.of(topics, {}), None, {}, ManualClock())
     keys, values = [b"k", None, None, b"k"], [b"v"] * 3 + [b"v" * 200]
-    found = [known.refusal(name, keys, values, None, None) for name in POLICIES]
+    found = [known.refusal(OutgoingRecords(name, keys, values)) for name in POLICIES]
     assert [one and (one.index, one.too_large) for one in found] == [
         (1, False),
         (1, False),

@@ -22,7 +22,7 @@ from streamlet.kafka.client import KafkaSink, sink_type
 from streamlet.kafka.limits import TimeLimit, TopicLimits
 from streamlet.kafka.native.choice import ClientName
 from streamlet.kafka.native.producer import NativeProducer
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import Headers, OutgoingRecords
 from streamlet.kafka.queue_bound import FIRST_BYTES
 from tests.kafka_clients import CLIENTS, EACH_CLIENT
 
@@ -38,7 +38,7 @@ def sink(request: pytest.FixtureRequest) -> Iterator[KafkaSink]:
 
 
 def test_records_that_stay_queued_are_a_failure_that_may_pass(sink: KafkaSink) -> None:
-    sink.send("t", [b"k"], [b"v"])
+    sink.send(OutgoingRecords("t", [b"k"], [b"v"]))
     # The client counts its own events as well, such as that no broker was there.
     with pytest.raises(
         StillQueuedError, match=r"(1 record|2 records) still undelivered after 50"
@@ -49,7 +49,7 @@ def test_records_that_stay_queued_are_a_failure_that_may_pass(sink: KafkaSink) -
 
 def test_what_was_fenced_is_undelivered(sink: KafkaSink) -> None:
     """By another thread, while this one may wait for the delivery."""
-    sink.send("t", [b"k"] * 3, [b"v"] * 3)
+    sink.send(OutgoingRecords("t", [b"k"] * 3, [b"v"] * 3))
     with ThreadPoolExecutor(1) as other:
         other.submit(sink.fence).result()
     with pytest.raises(UndeliveredError, match="3 records were not sent: another member"):
@@ -70,7 +70,9 @@ def test_a_full_queue_is_given_up_by_who_may_not_write_any_more(
     with PortReservation() as nobody:
         full = sink_type(client, {})(f"127.0.0.1:{nobody.port}", may_write=may_write)
         with pytest.raises(UndeliveredError, match="not sent: another member"):
-            full.send("t", [None] * 10_000, [b"x" * 1_000] * 10_000, headers=headers)
+            full.send(
+                OutgoingRecords("t", [None] * 10_000, [b"x" * 1_000] * 10_000, headers=headers)
+            )
         assert FIRST_BYTES // 2_000 < max(asked) < FIRST_BYTES // 900, "it waited for room"
         full.close()
 
@@ -80,7 +82,7 @@ def test_a_client_that_lost_its_brokers_is_given_up_when_nothing_was_delivered_f
     with PortReservation() as nobody:
         sink = KafkaSink(f"127.0.0.1:{nobody.port}", lost_ms=9_000, clock=clock)
         sink._loss(KafkaError(KafkaError._ALL_BROKERS_DOWN))
-        sink.send("t", [b"k"], [b"v"])
+        sink.send(OutgoingRecords("t", [b"k"], [b"v"]))
         clock.advance(8_999)
         with pytest.raises(StillQueuedError):
             sink.flush(10)
@@ -91,10 +93,10 @@ def test_a_client_that_lost_its_brokers_is_given_up_when_nothing_was_delivered_f
 
 
 def test_after_a_reset_nothing_is_queued_and_nothing_has_failed(sink: KafkaSink) -> None:
-    sink.send("t", [b"k"] * 3, [b"v"] * 3)
+    sink.send(OutgoingRecords("t", [b"k"] * 3, [b"v"] * 3))
     sink.reset()
     sink.flush(50)
-    sink.send("t", [b"k"], [b"v"])
+    sink.send(OutgoingRecords("t", [b"k"], [b"v"]))
     with pytest.raises(UndeliveredError, match="still undelivered"):
         sink.flush(50)
 
@@ -117,11 +119,11 @@ def test_a_record_of_a_time_that_its_topic_refuses_is_refused_on_its_own(
         monkeypatch.setattr(sink, "_produce", produce)
         times = [1, 4_600_000, 4_600_001, 5]
         with pytest.raises(RecordRefusedError, match=r"to t was refused: .*after\.max\.ms") as one:
-            sink.send("t", [b"k"] * 4, [b"v"] * 4, times)
+            sink.send(OutgoingRecords("t", [b"k"] * 4, [b"v"] * 4, times))
         assert (one.value.index, one.value.wrong_time) == (2, True)
         assert queued == [("t", 1), ("t", 4_600_000)]
-        sink.send("t", [b"k"], [b"v"])
-        sink.send("free", [b"k"] * 4, [b"v"] * 4, times)
+        sink.send(OutgoingRecords("t", [b"k"], [b"v"]))
+        sink.send(OutgoingRecords("free", [b"k"] * 4, [b"v"] * 4, times))
         assert queued[2:] == [("t", 0), *(("free", time) for time in times)]
         sink.close()
 
@@ -149,16 +151,16 @@ def test_the_limits_of_a_topic_that_is_met_later_are_learned_once(
         monkeypatch.setattr(sink, "_produce", lambda *record: None)
         for _ in range(2):
             for topic in ("known", "free", "away", "untold"):
-                sink.send(topic, [b"k"], [b"v"], [4_600_001])
+                sink.send(OutgoingRecords(topic, [b"k"], [b"v"], [4_600_001]))
             with pytest.raises(
                 RecordRefusedError, match=r"to chosen was refused: .*after\.max\.ms"
             ):
-                sink.send("chosen", [b"k"], [b"v"], [4_600_001])
+                sink.send(OutgoingRecords("chosen", [b"k"], [b"v"], [4_600_001]))
             with pytest.raises(RecordRefusedError, match=r"max\.message\.bytes, 1,000"):
-                sink.send("chosen", [b"k"], [b"v" * 1_000], [1])
+                sink.send(OutgoingRecords("chosen", [b"k"], [b"v" * 1_000], [1]))
         assert asked == ["free", "away", "untold", "chosen"]
         clock.advance(30_000)
-        sink.send("away", [b"k"], [b"v"], [1])
+        sink.send(OutgoingRecords("away", [b"k"], [b"v"], [1]))
         assert asked[4:] == ["away"]
         sink.close()
 
@@ -183,7 +185,7 @@ def test_a_producer_that_can_never_go_on_is_told_when_sending_and_closes_in_sile
     """Who closes it has something else to say: what ended the work before."""
     monkeypatch.setattr(sink._held, "_clients", [Refused(sink._producer)])
     with pytest.raises(DeliveryError, match="nothing can be written to t: no right to WRITE"):
-        sink.send("t", [b"k"], [b"v"])
+        sink.send(OutgoingRecords("t", [b"k"], [b"v"]))
     sink.close()
 
 
@@ -204,7 +206,7 @@ def test_the_reason_is_told_also_when_a_record_is_what_shows_that_all_is_over(
     monkeypatch.setattr(sink, "_produce", ended.produce)
     for headers in (None, [[("h", b"1")]]):
         with pytest.raises(DeliveryError, match="written to t: no right to WRITE") as caught:
-            sink.send("t", [b"k"], [b"v"], headers=headers)
+            sink.send(OutgoingRecords("t", [b"k"], [b"v"], headers=headers))
         assert not isinstance(caught.value, RecordRefusedError)
 
 
@@ -212,7 +214,7 @@ def test_an_outage_is_logged_once_by_each_client(
     sink: KafkaSink, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The client tries to connect many times in this while."""
-    sink.send("t", [b"k"], [b"v"])
+    sink.send(OutgoingRecords("t", [b"k"], [b"v"]))
     with pytest.raises(UndeliveredError):
         sink.flush(600)
     assert caplog.text.count("Connect to") == 1

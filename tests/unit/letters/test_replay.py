@@ -10,7 +10,7 @@ import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.errors import MissingTopicError, ProcessingError, StreamletError
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import OutgoingRecords
 from streamlet.letters.handled import Handled
 from streamlet.letters.letter import REPLAYED, LetterFilter
 from streamlet.letters.replay import DeadLetters, ReplayResult
@@ -67,25 +67,18 @@ class Sink:
     fuse: Fuse
     waited_ms: int = 0
 
-    def send(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int] | None = None,
-        partitions: Sequence[int] | int | None = None,
-        headers: Sequence[Headers | None] | None = None,
-    ) -> None:
-        assert timestamps is not None
+    def send(self, records: OutgoingRecords) -> None:
+        values, times, headers = records.values, records.timestamps, records.headers
+        partitions = records.partitions
+        assert times is not None
         assert headers is not None
         assert not isinstance(partitions, int)
         assert partitions is not None
-        for i, key in enumerate(keys):
+        for i, key in enumerate(records.keys):
             self.fuse.step()
             one = slice(i, i + 1)
-            self.sink.send(
-                topic, [key], values[one], timestamps[one], partitions[one], headers[one]
-            )
+            columns = [key], values[one], times[one], partitions[one], headers[one]
+            self.sink.send(OutgoingRecords(records.topic, *columns))
 
     def flush(self, timeout_ms: int) -> None:
         self.fuse.step()

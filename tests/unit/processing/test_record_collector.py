@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from streamlet.errors import ProcessingError, RecordRefusedError
-from streamlet.kafka.ports import Headers
+from streamlet.kafka.ports import Headers, OutgoingRecords
 from streamlet.processing.edges.records import PREFIX_BYTES, edge_of, unpack
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.outputs import Output
@@ -31,19 +31,12 @@ class SmallSink:
         self.waited_ms = 0
         self.taken: list[tuple[str, bytes | None, bytes | None, Headers | None]] = []
 
-    def send(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int] | None = None,
-        partitions: Sequence[int] | int | None = None,
-        headers: Sequence[Headers | None] | None = None,
-    ) -> None:
-        for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+    def send(self, records: OutgoingRecords) -> None:
+        topic, headers = records.topic, records.headers
+        for index, (key, value) in enumerate(zip(records.keys, records.values, strict=True)):
             if len(value or b"") > self._most or (key == b"nowhere" and topic != "letters"):
                 raise RecordRefusedError(f"a record to {topic} was refused", index)
-            if timestamps is not None and not self._times:
+            if records.timestamps is not None and not self._times:
                 raise RecordRefusedError("ahead of the clock", index, wrong_time=True)
             self.taken.append((topic, key, value, None if headers is None else headers[index]))
 

@@ -11,6 +11,7 @@ from typing import Any
 from streamlet.app import App
 from streamlet.clock import SystemClock
 from streamlet.config import Settings
+from streamlet.kafka.ports import OutgoingRecords
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
@@ -109,7 +110,7 @@ class Group:
         """So many records for every key."""
         sink = MemorySink(self.log)
         for _ in range(count):
-            sink.send("words", [b"k%d" % i for i in range(keys)], [b"x"] * keys)
+            sink.send(OutgoingRecords("words", [b"k%d" % i for i in range(keys)], [b"x"] * keys))
 
     def member(self, name: str, mode: str | None = None) -> Member:
         """A member that works, in a thread; ``mode`` is its own rebalancing mode."""

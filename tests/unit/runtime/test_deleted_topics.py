@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamlet.app import App
+from streamlet.kafka.ports import OutgoingRecords
 from streamlet.testing.memory_ports import MemorySink
 from streamlet.topology.graph import Topology
 from tests.unit.runtime.members import PARTITIONS, Group, wait_for
@@ -31,7 +32,7 @@ def test_a_start_reads_the_other_topics_of_the_pattern(tmp_path: Path, second: s
         expected = group.put_out + KEYS * len(topics)
         for topic in topics:
             sink = MemorySink(group.log)
-            sink.send(topic, [b"k%d" % i for i in range(KEYS)], [b"x"] * KEYS)
+            sink.send(OutgoingRecords(topic, [b"k%d" % i for i in range(KEYS)], [b"x"] * KEYS))
         member = group.member(name)
         wait_for(lambda: member.failed or group.put_out == expected, "all counted")
         member.told.set()

@@ -8,6 +8,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.errors import ProcessingError
+from streamlet.kafka.ports import OutgoingRecords
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.testing.memory_ports import MemorySink
 from streamlet.topology.graph import Topology
@@ -40,11 +41,11 @@ def test_the_record_is_found_behind_the_last_commit(tmp_path: Path, kind: str) -
     sink = MemorySink(group.log)
     with group.cluster:
         member = group.member("one")
-        sink.send("words", [b"a", b"b", b"c"], [b"1", b"2", b"3"])
+        sink.send(OutgoingRecords("words", [b"a", b"b", b"c"], [b"1", b"2", b"3"]))
         wait_for(lambda: group.put_out == 3, "the first words")
-        sink.send("words", [b"a", b"bad", b"b"], [b"4", BAD, b"5"])
+        sink.send(OutgoingRecords("words", [b"a", b"bad", b"b"], [b"4", BAD, b"5"]))
         wait_for(lambda: group.log.end(LETTERS) == 1, "a dead letter")
-        sink.send("words", [b"bad", b"bad"], [b"6", BAD])
+        sink.send(OutgoingRecords("words", [b"bad", b"bad"], [b"6", BAD]))
         wait_for(lambda: group.log.end(LETTERS) == 2, "another, at once")
         wait_for(lambda: len(member.running) == 4, "all run")
         group.end()
@@ -60,7 +61,7 @@ def test_the_policy_fail_names_the_record(tmp_path: Path) -> None:
     group = Group(tmp_path, latest("table"))
     with group.cluster:
         member = group.member("one")
-        MemorySink(group.log).send("words", [b"a", b"bad"], [b"1", BAD])
+        MemorySink(group.log).send(OutgoingRecords("words", [b"a", b"bad"], [b"1", BAD]))
         member.thread.join(300)
         group.end()
     assert isinstance(member.failed, ProcessingError), member.failed

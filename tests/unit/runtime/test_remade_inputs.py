@@ -11,6 +11,7 @@ import pytest
 
 from streamlet.app import App
 from streamlet.coordinator.messages import OffsetFetch
+from streamlet.kafka.ports import OutgoingRecords
 from streamlet.testing.memory_ports import MemorySink
 from streamlet.types import TopicPartition
 from tests.unit.runtime.members import PARTITIONS, Group, wait_for
@@ -173,7 +174,7 @@ def test_a_table_has_no_row_of_the_topic_before(tmp_path: Path) -> None:
         return [(one.key, one.value) for tp in places for one in group.log.records(tp)]
 
     def rows(value: bytes, keys: list[bytes]) -> None:
-        MemorySink(group.log).send(MORE, keys, [value] * len(keys))
+        MemorySink(group.log).send(OutgoingRecords(MORE, keys, [value] * len(keys)))
 
     with running(group):
         rows(b"old", [b"k1", b"k2"])

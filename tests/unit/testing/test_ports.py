@@ -4,7 +4,7 @@ import pytest
 
 from streamlet.errors import BrokerError, DeliveryError, MissingTopicError
 from streamlet.kafka.murmur2 import murmur2
-from streamlet.kafka.ports import Admin, NewTopic, RecordSink, RecordSource
+from streamlet.kafka.ports import Admin, NewTopic, OutgoingRecords, RecordSink, RecordSource
 from streamlet.testing.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
 
@@ -97,7 +97,7 @@ def test_a_topic_made_anew_has_another_id(log: MemoryLog) -> None:
 
 def test_held_records_appear_on_delivery_and_are_lost_with_the_sink(log: MemoryLog) -> None:
     sink = MemorySink(log, hold=True)
-    sink.send("t", [b"a", b"b"], [b"1", b"2"], partitions=0, timestamps=[7, 8])
+    sink.send(OutgoingRecords("t", [b"a", b"b"], [b"1", b"2"], partitions=0, timestamps=[7, 8]))
     assert log.end(T0) == 0
     sink.deliver(1)
     assert [(r.key, r.timestamp) for r in log.records(T0)] == [(b"a", 7)]
@@ -109,8 +109,8 @@ def test_held_records_appear_on_delivery_and_are_lost_with_the_sink(log: MemoryL
 def test_a_failing_sink_says_so_at_flush(log: MemoryLog) -> None:
     sink = MemorySink(log)
     sink.fail("broker gone")
-    sink.send("t", [b"a"], [b"1"])
+    sink.send(OutgoingRecords("t", [b"a"], [b"1"]))
     with pytest.raises(DeliveryError, match="broker gone"):
         sink.flush(0)
     with pytest.raises(DeliveryError, match="no topic"):
-        sink.send("unknown", [b"a"], [b"1"])
+        sink.send(OutgoingRecords("unknown", [b"a"], [b"1"]))
