@@ -59,14 +59,14 @@ class Settler:
             world.checks.note("settle", "rebalances are asked for, but none comes to its end")
 
     def _catch_up(self) -> bool:
-        """Make all copies ready; tells whether a learner was behind."""
-        learners = False
-        for member in list(self._world.members):
+        """Make all copies of those that do not stand still ready; whether a learner was behind."""
+        learners, awake = False, [m for m in self._world.members if not m.paused]
+        for member in awake:
             behind = self._simulation.behind(member.name)
             learners |= any(role is Role.LEARNER for _, role in behind)
             for task, _ in behind:
                 self._simulation.lag(member.name, self._world.cluster.label(task), 0)
-        kept = [copy for m in self._world.members for copy in m.worker.updater.kept.values()]
+        kept = [copy for m in awake for copy in m.worker.updater.kept.values()]
         if learners and any(copy is None for copy in kept):
             self._world.run(self._world.now_ms + AGAIN_MS)  # its disk failed, or its folder is held
         return learners
