@@ -31,7 +31,7 @@ MOST_REDUCED = 2
 
 _HINTS = {
     23: "it has members of another protocol type: end them, or give the application another id",
-    26: "see the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
+    26: "set session.timeout.ms within the broker's group.min. and group.max.session.timeout.ms",
     35: "the broker is too old",
     81: "the broker's group.max.size is reached",
 }
