@@ -78,10 +78,7 @@ def digests(value: Serde[Any]) -> Digests:
     int where a float is declared returns as a float, and a set in another order. So a value is
     written, read, and written in a fixed order; a document at once in that order.
     """
-    encode, decode, accepts, last = value.encode, value.decode, value.accepts, value.encode
-    if value.format == "json of a type":
-        # Classes of pydantic write themselves; their form of keys is the fixed one.
-        last = json(value.declared).encode if is_pydantic(value.declared) else _STEADY.encode
+    encode, decode, accepts, last = value.encode, value.decode, value.accepts, _last_form(value)
     steady = value.format in _STEADY_FORMATS
 
     def steadily(one: Any) -> bytes | None:
@@ -111,6 +108,22 @@ def digests(value: Serde[Any]) -> Digests:
         return _digested(*_collected(chain.from_iterable(texts)))
 
     return of_documents
+
+
+def _last_form(value: Serde[Any]) -> Callable[[Any], bytes]:
+    """A function that writes a value in a fixed order, and without the id of a schema."""
+    if is_pydantic(value.declared):  # which writes itself; its form of keys is the fixed one
+        return json(value.declared).encode
+    if value.format != "registry":
+        return _STEADY.encode if value.format == "json of a type" else value.encode
+
+    def framed(one: Any) -> bytes:
+        try:
+            return _STEADY.encode(one)
+        except TypeError:  # a message of Protobuf, whose bytes have one order
+            return value.encode(one)
+
+    return framed
 
 
 def _collected(texts: Iterable[bytes | None]) -> tuple[list[bytes | None], BaseException | None]:
