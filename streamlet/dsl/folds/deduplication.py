@@ -11,9 +11,10 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.operators.columns import finished
 from streamlet.dsl.operators.hot_store import keyed
 from streamlet.errors import StateError, TopologyError
 from streamlet.serdes import Serde, serde
@@ -67,9 +68,8 @@ class Deduplicate:
         done = given.slice(0, len(mask))
         if any(late):
             self.context.late(self.name, sum(late), lambda: done.select(late))
-        if error is not None:
-            raise OperatorFailed(len(mask), done.select(mask)) from error
-        return done if all(mask) else done.select(mask)
+        out = done if all(mask) else done.select(mask)
+        return finished(out, error, len(mask), again=False)
 
     def _load(self, ckeys: list[Any], times: list[int]) -> None:
         """Bring the rows of all records into the cache."""

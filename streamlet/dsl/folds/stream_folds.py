@@ -23,10 +23,10 @@ import attrs
 
 from streamlet.batch import Batch
 from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.columns import finished
 from streamlet.dsl.operators.hot_store import (
     Function,
     HotStore,
-    finished,
     keeper,
     keyed,
     loaded,

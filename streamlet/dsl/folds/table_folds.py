@@ -17,8 +17,8 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed, joined
 from streamlet.dsl.folds.stream_folds import aggregated, stored
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.columns import collect
-from streamlet.dsl.operators.hot_store import finished, keeper, keyed, reader
+from streamlet.dsl.operators.columns import collect, finished
+from streamlet.dsl.operators.hot_store import keeper, keyed, reader
 from streamlet.dsl.operators.pairs import pair
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.serdes import Serde

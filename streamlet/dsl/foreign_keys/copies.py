@@ -21,7 +21,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire
-from streamlet.dsl.operators.columns import collect, has_null, nth
+from streamlet.dsl.operators.columns import collect, finished, first_of, has_null, nth
 from streamlet.dsl.operators.hot_store import kept
 from streamlet.dsl.rows.sources import TableSource
 from streamlet.serdes import ColumnError, Serde
@@ -113,12 +113,9 @@ class PackedRows:
             raws, error = failed.done, failed.cause
         partition = wire.partition_bytes(self.context.task.partition)
         copies = [wire.copy_of(partition, raw) for raw in raws]
-        part = batch if error is None else batch.slice(0, len(copies))
         times = [0] * len(copies) if self.first else None
-        out = part.with_values(copies, None, times)
-        if error is not None:
-            raise OperatorFailed(len(copies), out) from error
-        return out
+        out = first_of(batch, len(copies)).with_values(copies, None, times)
+        return finished(out, error, again=False)
 
 
 @attrs.define
@@ -178,13 +175,10 @@ class CopiedRows:
             values = self.table.value.decode_column(raws)
         except ColumnError as failed:
             values, error = failed.done, failed.cause
-        part = batch if error is None else batch.slice(0, len(values))
-        out = self.table.process(part.with_values(values))
+        out = self.table.process(first_of(batch, len(values)).with_values(values))
         if self.replaced is not None and out.olds is not None:
             self.replaced.note(self.table.store.ckeys(out.keys), out.olds)
-        if error is not None:
-            raise OperatorFailed(len(out), out) from error
-        return out
+        return finished(out, error, again=False)
 
     @property
     def holds(self) -> bool:

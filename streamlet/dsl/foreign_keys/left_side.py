@@ -27,7 +27,15 @@ from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
 from streamlet.dsl.foreign_keys.copies import check_keys
 from streamlet.dsl.joins.joined_rows import TableRows
 from streamlet.dsl.joins.joiner import Joiner
-from streamlet.dsl.operators.columns import collect, first_error, has_null, nth, over_values
+from streamlet.dsl.operators.columns import (
+    collect,
+    finished,
+    first_error,
+    first_of,
+    has_null,
+    nth,
+    over_values,
+)
 from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.hot_store import keyed
 from streamlet.dsl.operators.result_columns import ResultColumns
@@ -197,8 +205,8 @@ class JoinAnswers:
         batch, ckeys, error = keyed(self.rows.store, batch)
         rows, failure = self.rows.values(batch.keys, ckeys)
         shown = len(rows)
-        part = batch if failure is None else batch.slice(0, shown)
-        out = self._of_rows(part, ckeys[:shown], rows, error if failure is None else None)
+        rest = error if failure is None else None
+        out = self._of_rows(first_of(batch, shown), ckeys[:shown], rows, rest)
         if failure is None:
             return out
         one = slice(shown, shown + 1)  # its row is not there, then
@@ -237,9 +245,7 @@ class JoinAnswers:
             part = part.slice(0, len(out))
         if len(out) < done:
             self.context.dropped(self.name, done - len(out))
-        if error is not None:
-            raise OperatorFailed(done, part.with_values(out), again=failure is error) from error
-        return part.with_values(out)
+        return finished(part.with_values(out), error, done, again=failure is error)
 
     def _digests(
         self, keys: list[Any], rows: list[Any], contents: list[bytes | None]

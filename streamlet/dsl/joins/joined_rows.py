@@ -12,10 +12,10 @@ from streamlet.columnwise import later_times
 from streamlet.dsl.graph.table_views import BoundTimes, BoundView
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.joins.joiner import Joiner
-from streamlet.dsl.operators.columns import collect, has_null, not_null, nth
+from streamlet.dsl.operators.columns import collect, finished, first_of, has_null, not_null, nth
 from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.failed_rows import Made, changed_rows
-from streamlet.dsl.operators.hot_store import HotStore, finished, keyed
+from streamlet.dsl.operators.hot_store import HotStore, keyed
 from streamlet.errors import StateError
 
 
@@ -153,13 +153,10 @@ class TableTableJoin:
         batch, ckeys, error = keyed(self.other.store, batch)
         rows, times, failure = self.other.rows(batch.keys, ckeys)
         done = len(rows)
-        part = batch if failure is None else batch.slice(0, done)
-        out = self._of_rows(part, rows, times)
+        out = self._of_rows(first_of(batch, done), rows, times)
         if failure is not None:
             raise self._without_row(batch.slice(done, done + 1), done, out) from failure
-        if error is not None:
-            raise OperatorFailed(done, out) from error
-        return out
+        return finished(out, error, done, again=False)
 
     def _without_row(self, one: Batch, index: int, done: Batch) -> OperatorFailed:
         """The failure on a record for which a view fails: the other table has no such row."""
@@ -208,8 +205,7 @@ class TableTableJoin:
             self._olds(part)
             return changed_rows(part, made, finish)
         values, error = made(part.keys, part.values, 0)
-        part = part if len(values) == len(part) else part.slice(0, len(values))
-        return finished(finish(part, values, None, 0), error)
+        return finished(finish(first_of(part, len(values)), values, None, 0), error)
 
     def exists(self, mine: Any, other: Any) -> bool:
         """True if a row of this side and one of the other make one."""

@@ -11,7 +11,16 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.table_views import BoundView
 from streamlet.dsl.joins.joiner import Joiner
-from streamlet.dsl.operators.columns import collect, first_error, has_null, not_null, nth, with_gaps
+from streamlet.dsl.operators.columns import (
+    collect,
+    finished,
+    first_error,
+    first_of,
+    has_null,
+    not_null,
+    nth,
+    with_gaps,
+)
 from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.hot_store import HotStore, accepting, keyed
 from streamlet.errors import SerdeError
@@ -48,8 +57,7 @@ class StreamTableJoin:
 
     def _joined(self, batch: Batch, rows: list[Any], error: BaseException | None) -> Batch:
         """The results for records and their rows; raises as ``process``."""
-        if len(rows) < len(batch):
-            batch = batch.slice(0, len(rows))
+        batch = first_of(batch, len(rows))
         mask: list[bool] | None = None
         part = batch
         if not self.left and has_null(rows):
@@ -59,15 +67,10 @@ class StreamTableJoin:
         pair = part.values, rows
         columns = pair if self.joiner.takes == 2 else (part.keys, *pair)
         out, failure = self.joiner.column(columns, len(part))
+        done = first_of(part, len(out)).with_values(out)
         if failure is None:
-            done = part.with_values(out)
-            if error is not None:
-                raise OperatorFailed(len(batch), done, again=True) from error
-            return done
-        index = len(out) if mask is None else nth(mask, len(out))
-        raise OperatorFailed(
-            index, part.slice(0, len(out)).with_values(out), again=True
-        ) from failure
+            return finished(done, error, len(batch))
+        return finished(done, failure, len(out) if mask is None else nth(mask, len(out)))
 
     def _looked_up(self, batch: Batch) -> tuple[list[Any], BaseException | None]:
         """Each record's row, None if it has none; as far as they could be looked up."""
@@ -148,9 +151,7 @@ class GlobalJoin(StreamTableJoin):
             self.dropped(index - failed.index)
             raise failed.at(index, failed.done) from failed.__cause__
         self.dropped(len(kept) - len(part))
-        if failure is not None:
-            raise OperatorFailed(len(kept), out, again=True) from failure
-        return out
+        return finished(out, failure, len(kept))
 
     def _of_keys(self, batch: Batch, keys: list[Any]) -> Batch:
         """The results of records with the keys of the rows that they meet."""

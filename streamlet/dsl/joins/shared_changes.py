@@ -14,9 +14,8 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed, joined
 from streamlet.dsl.graph.present_changes import PresentChanges
 from streamlet.dsl.joins.joined_rows import TableTableJoin
-from streamlet.dsl.operators.columns import collect
+from streamlet.dsl.operators.columns import collect, finished, first_of
 from streamlet.dsl.operators.failed_rows import Made, changed_rows
-from streamlet.dsl.operators.hot_store import finished
 
 
 @attrs.frozen
@@ -83,4 +82,4 @@ class SharedTableJoin:
         if inner.use.olds:
             return changed_rows(one, made, finish, made_before)
         values, failure = made(one.keys, one.values, 0)
-        return finished(finish(one.slice(0, len(values)), values, None, 0), failure)
+        return finished(finish(first_of(one, len(values)), values, None, 0), failure)

@@ -9,8 +9,8 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.operators.columns import collect
+from streamlet.batch import Batch
+from streamlet.dsl.operators.columns import collect, finished, first_of
 from streamlet.lazy_results import LARGE, looked_at, refuse_answer
 
 #: Number of the records that fit no branch where there is no default branch.
@@ -55,13 +55,11 @@ class NumberTwo:
 def _numbered(batch: Batch, numbers: Iterable[int]) -> Batch:
     """The records that have a branch, with its number in the column ``olds``."""
     found, error = collect(numbers, len(batch))
-    done = batch if error is None else batch.slice(0, len(found))
+    done = first_of(batch, len(found))
     out = done.with_values(done.values, found)
     if NO_BRANCH in found:
         out = out.select([number != NO_BRANCH for number in found])
-    if error is not None:
-        raise OperatorFailed(len(found), out, again=True) from error
-    return out
+    return finished(out, error, len(found))
 
 
 @attrs.frozen

@@ -12,7 +12,7 @@ from operator import is_, is_not
 from typing import Any
 
 from streamlet import columnwise
-from streamlet.batch import Batch
+from streamlet.batch import Batch, OperatorFailed
 from streamlet.lazy_results import FINE, count_before_promise, promise_text
 
 
@@ -111,3 +111,22 @@ def over_values(function: Callable[..., Any], takes: int, keys: Any, values: Any
 def first_of(batch: Batch, count: int) -> Batch:
     """The first records of a batch; the batch itself if these are all."""
     return batch if count == len(batch) else batch.slice(0, count)
+
+
+def finished(
+    done: Batch, error: BaseException | None, index: int | None = None, *, again: bool = True
+) -> Batch:
+    """The operator's output, or its failure on the record behind it.
+
+    Args:
+        done: the output.
+        error: what failed.
+        index: the number of records that the output is of, if it has not one of each.
+        again: the operator has kept nothing of the record that failed.
+
+    Raises:
+        OperatorFailed: there is an error.
+    """
+    if error is not None:
+        raise OperatorFailed(len(done) if index is None else index, done, again=again) from error
+    return done

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.operators.columns import first_of
 
 #: Rows of a column as far as they could be made, and the failure of the next one.
 Made: TypeAlias = tuple[list[Any], BaseException | None]
@@ -35,8 +36,7 @@ def changed_rows(
     rows, error = make(batch.keys, batch.values, 0)
     olds, old_error = make_old(batch.keys[: len(rows)], batch.olds[: len(rows)], 0)
     done = len(olds)
-    part = batch if done == len(batch) else batch.slice(0, done)
-    out = finish(part, rows[:done], olds, 0)
+    out = finish(first_of(batch, done), rows[:done], olds, 0)
     if old_error is None and error is None:
         return out
     one = batch.slice(done, done + 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, Protocol
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch
 from streamlet.columnwise import highest_time, late_places
 from streamlet.dsl.operators.columns import collect
 from streamlet.errors import SerdeError
@@ -105,17 +105,6 @@ def loaded(store: HotStore, ckeys: list[Any]) -> bool:
     except SerdeError:
         return False
     return True
-
-
-def finished(done: Batch, error: BaseException | None) -> Batch:
-    """The operator's output, or its failure on the record behind it.
-
-    Raises:
-        OperatorFailed: there is an error.
-    """
-    if error is not None:
-        raise OperatorFailed(len(done), done, again=True) from error
-    return done
 
 
 def copier(serde: Serde[Any]) -> Callable[[Any], Any] | None:

@@ -9,10 +9,12 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch
 from streamlet.dsl.operators.columns import (
     collect,
     collect_unused,
+    finished,
+    first_of,
     has_null,
     not_null,
     over_values,
@@ -42,10 +44,9 @@ class Filter:
             answers = looked_at(answers, refuse_answer)
         mask, error = collect(map(truth if self.keep else not_, answers), len(batch))
         self._looked = self._looked or bool(mask)
-        if error is not None:
-            done = batch.slice(0, len(mask)).select(mask)
-            raise OperatorFailed(len(mask), done, again=True) from error
-        return batch if all(mask) else batch.select(mask)
+        if error is None and all(mask):
+            return batch
+        return finished(batch.select(mask), error, len(mask))
 
 
 @attrs.frozen
@@ -63,11 +64,7 @@ class MapValues:
         """Raises ``OperatorFailed`` when the function fails."""
         results = over_values(self.function, self.takes, batch.keys, batch.values)
         out, error = collect(snapshots(results, self.own), len(batch))
-        if error is not None:
-            raise OperatorFailed(
-                len(out), batch.slice(0, len(out)).with_values(out), again=True
-            ) from error
-        return batch.with_values(out)
+        return finished(first_of(batch, len(out)).with_values(out), error)
 
 
 @attrs.frozen
@@ -81,11 +78,7 @@ class SelectKey:
         """Raises ``OperatorFailed`` when the function fails."""
         keys = snapshots(map(self.function, batch.keys, batch.values), self.own)
         out, error = collect(keys, len(batch))
-        if error is not None:
-            raise OperatorFailed(
-                len(out), batch.slice(0, len(out)).with_keys(out), again=True
-            ) from error
-        return batch.with_keys(out)
+        return finished(first_of(batch, len(out)).with_keys(out), error)
 
 
 @attrs.frozen
@@ -102,11 +95,7 @@ class Map:
         """Raises ``OperatorFailed`` when the function fails or returns no pair."""
         pairs = map(plain_pair, map(self.function, batch.keys, batch.values))
         out, error = collect(snapshots(pairs, self.own), len(batch))
-        if error is not None:
-            raise OperatorFailed(
-                len(out), _with_pairs(batch.slice(0, len(out)), out), again=True
-            ) from error
-        return _with_pairs(batch, out)
+        return finished(_with_pairs(first_of(batch, len(out)), out), error)
 
 
 @attrs.frozen
@@ -124,10 +113,7 @@ class FlatMapValues:
         """Raises ``OperatorFailed`` when the function fails or returns nothing iterable."""
         results = over_values(self.function, self.takes, batch.keys, batch.values)
         made, error = collect(groups(map(several, results), self.own), len(batch))
-        if error is not None:
-            done = _expanded(batch.slice(0, len(made)), made)
-            raise OperatorFailed(len(made), done, again=True) from error
-        return _expanded(batch, made)
+        return finished(_expanded(first_of(batch, len(made)), made), error, len(made))
 
 
 @attrs.frozen
@@ -144,12 +130,8 @@ class FlatMap:
         """Raises ``OperatorFailed`` when the function fails or yields something else than pairs."""
         results = map(self.function, batch.keys, batch.values)
         made, error = collect(groups(map(_pairs, results), self.own), len(batch))
-        part = batch if error is None else batch.slice(0, len(made))
-        expanded = _expanded(part, made)
-        out = _with_pairs(expanded, expanded.values)
-        if error is not None:
-            raise OperatorFailed(len(made), out, again=True) from error
-        return out
+        expanded = _expanded(first_of(batch, len(made)), made)
+        return finished(_with_pairs(expanded, expanded.values), error, len(made))
 
 
 @attrs.frozen
@@ -161,9 +143,7 @@ class Peek:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails."""
         out, error = collect_unused(map(self.function, batch.keys, batch.values), len(batch))
-        if error is not None:
-            raise OperatorFailed(len(out), batch.slice(0, len(out)), again=True) from error
-        return batch
+        return finished(first_of(batch, len(out)), error)
 
 
 @attrs.frozen
@@ -175,9 +155,7 @@ class Foreach:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails."""
         out, error = collect_unused(map(self.function, batch.keys, batch.values), len(batch))
-        if error is not None:
-            raise OperatorFailed(len(out), batch.slice(0, 0), again=True) from error
-        return batch.slice(0, 0)
+        return finished(batch.slice(0, 0), error, len(out))
 
 
 @attrs.frozen

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch
 from streamlet.control.topic import is_control_topic
-from streamlet.dsl.operators.columns import collect
+from streamlet.dsl.operators.columns import collect, finished, first_of
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import refuse_promise
 from streamlet.topology.names import check_topic_name
@@ -62,9 +62,5 @@ class ChooseTopics:
         """Raises ``OperatorFailed`` when the function fails or returns no name of a topic."""
         chosen = map(self.names.of, map(self.function, batch.keys, batch.values))
         topics, error = collect(chosen, len(batch))
-        if error is not None:
-            done = batch.slice(0, len(topics))
-            raise OperatorFailed(
-                len(topics), done.with_values(done.values, topics), again=True
-            ) from error
-        return batch.with_values(batch.values, topics)
+        done = first_of(batch, len(topics))
+        return finished(done.with_values(done.values, topics), error)

@@ -14,23 +14,23 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
 from streamlet.dsl.graph.table_node import TableNode
 from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.columns import collect, first_error, first_of, has_null, over_values
+from streamlet.dsl.operators.columns import (
+    collect,
+    finished,
+    first_error,
+    first_of,
+    has_null,
+    over_values,
+)
 from streamlet.dsl.operators.copies import Own, snapshots
 from streamlet.dsl.operators.failed_rows import Made, changed_rows
-from streamlet.dsl.operators.hot_store import (
-    HotStore,
-    accepting,
-    copier,
-    finished,
-    keyed,
-    note_times,
-)
+from streamlet.dsl.operators.hot_store import HotStore, accepting, copier, keyed, note_times
 from streamlet.errors import StateError
 from streamlet.lazy_results import LARGE, looked_at, refuse_answer
 from streamlet.serdes import Serde
@@ -119,7 +119,7 @@ class StoredRows:
             good, failure = collect(map(accepting(self.value, "result"), rows), count)
             rows, error = rows[: len(good)], first_error(failure, error)
         olds, failure = self._put(ckeys, rows)
-        done = batch if len(olds) == len(batch) else batch.slice(0, len(olds))
+        done = first_of(batch, len(olds))
         pairs = zip(rows, olds, strict=False)
         seen = [row is not None or old is not None for row, old in pairs]
         note_times(self.store, compress(ckeys, seen), list(compress(done.timestamps, seen)))
@@ -128,9 +128,7 @@ class StoredRows:
             out = attrs.evolve(out, behind=None)
         if self.silent and not all(seen):
             out = out.select(seen)
-        if failure is not None or error is not None:
-            raise OperatorFailed(len(olds), out, again=True) from first_error(failure, error)
-        return out
+        return finished(out, first_error(failure, error), len(olds))
 
     def _put(self, ckeys: list[Any], rows: list[Any]) -> tuple[list[Any], BaseException | None]:
         """Put rows; the previous ones, and the failure that ended it."""

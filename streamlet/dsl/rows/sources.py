@@ -7,18 +7,11 @@ from typing import Any, Protocol
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch
 from streamlet.columnwise import put_values, swap_values
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.columns import collect, first_error, first_of
-from streamlet.dsl.operators.hot_store import (
-    HotStore,
-    accepting,
-    finished,
-    kept,
-    keyed,
-    note_times,
-)
+from streamlet.dsl.operators.columns import collect, finished, first_error, first_of
+from streamlet.dsl.operators.hot_store import HotStore, accepting, kept, keyed, note_times
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
 
@@ -120,7 +113,6 @@ class ToTable:
         serde = self.source.value
         if serde.accepts and not serde.accepts.issuperset(map(type, batch.values)):
             good, error = collect(map(accepting(serde), batch.values), len(batch))
-            if error is not None:
-                done = self.source.process(first_of(batch, len(good)))
-                raise OperatorFailed(len(good), done) from error
+            done = self.source.process(first_of(batch, len(good)))
+            return finished(done, error, len(good), again=False)
         return self.source.process(batch)

@@ -12,12 +12,12 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch
 from streamlet.dsl.graph.builder import Builder, Make, NodeFlags
 from streamlet.dsl.graph.table_node import TableNode
 from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.columns import first_error
+from streamlet.dsl.operators.columns import finished, first_error, first_of
 from streamlet.dsl.operators.copies import Own, owner
 from streamlet.dsl.operators.hot_store import kept, keyed
 from streamlet.dsl.operators.nulls import Skip, SkipNulls, SkipNullsInParts
@@ -61,10 +61,8 @@ class VersionedSource:
             raise
         except BaseException as refused:  # a cache that checks its entries
             error = refused
-        done = self._output(batch.slice(0, len(ends)), ends, olds)
-        if error is not None:
-            raise OperatorFailed(len(ends), done) from error
-        return done
+        done = self._output(first_of(batch, len(ends)), ends, olds)
+        return finished(done, error, len(ends), again=False)
 
     def _output(self, batch: Batch, ends: list[int], olds: list[Any]) -> Batch:
         """The changes that are in the store, with old values and which came out of order."""

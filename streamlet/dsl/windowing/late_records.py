@@ -12,11 +12,11 @@ import attrs
 
 from streamlet.absent import explains_misuse
 from streamlet.arguments import check_callable
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.kinds import Kind
-from streamlet.dsl.operators.columns import collect_unused
+from streamlet.dsl.operators.columns import collect_unused, finished
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import Headers
 from streamlet.serdes.windowed import Windowed
@@ -125,10 +125,7 @@ class CallLate:
             for key, value, time, headers, offset, (window, stream_time) in columns
         )
         done, error = collect_unused(map(self.function, records), len(batch))
-        nothing = batch.slice(0, 0)
-        if error is not None:
-            raise OperatorFailed(len(done), nothing) from error
-        return nothing
+        return finished(batch.slice(0, 0), error, len(done), again=False)
 
 
 def check_late(late: Any) -> None:

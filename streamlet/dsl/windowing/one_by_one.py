@@ -8,8 +8,9 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch
 from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.columns import finished
 from streamlet.dsl.operators.hot_store import keyed
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.errors import StateError
@@ -114,7 +115,4 @@ def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
         updates.cut(before)
     fold.store.observe(fold.stream, observed, highest)
     late.tell(fold.context, fold.name, given)
-    done = updates.batch(given, olds=fold.use.olds)
-    if error is not None:
-        raise OperatorFailed(failed, done, again=True) from error
-    return done
+    return finished(updates.batch(given, olds=fold.use.olds), error, failed)

@@ -14,9 +14,9 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.columns import spread
+from streamlet.dsl.operators.columns import finished, spread
 from streamlet.dsl.operators.hot_store import keyed
 from streamlet.dsl.windowing.folding import BoundFolding
 from streamlet.dsl.windowing.one_by_one import LateWindows
@@ -104,9 +104,7 @@ class TimeWindowed:
             again = not stored or entries.records[stored - 1] != failed
         done = self._stored(entries, folded)
         self._advance(given, entries, failed + (folded.failure is not None), stored)
-        if error is not None:
-            raise OperatorFailed(failed, done, again=again) from error
-        return done
+        return finished(done, error, failed, again=again)
 
     # Windows.
 
