@@ -21,7 +21,11 @@ def skipping_nulls(
     keys: bool = True,
 ) -> Operator | OperatorInParts:
     """The operator ``inner`` for records with a key, if ``keys``, and a value, if ``values``."""
-    skip = Skip(name, context, values, keys)
+    return skipping(Skip(name, context, values, keys), inner)
+
+
+def skipping(skip: Skip, inner: Operator | OperatorInParts) -> Operator | OperatorInParts:
+    """The operator ``inner`` for the records that are not left out."""
     if isinstance(inner, OperatorInParts):
         return SkipNullsInParts(skip, inner)
     return SkipNulls(skip, inner)
@@ -53,6 +57,10 @@ class Skip:
         pairs = zip(batch.keys, batch.values, strict=True)
         return [key is not None and value is not None for key, value in pairs]
 
+    def part(self, batch: Batch, mask: list[Any]) -> Batch:
+        """The records to keep, as the operator gets them."""
+        return batch.select(mask)
+
     def failed(self, failed: OperatorFailed, mask: list[Any]) -> OperatorFailed:
         """The failure of the operator with the index of its record in the whole batch."""
         places = [index for index, kept in enumerate(mask) if kept]
@@ -74,7 +82,7 @@ class SkipNulls:
         mask = self.skip.mask(batch)
         if mask is None:
             return self.inner.process(batch)
-        part = batch.select(mask)
+        part = self.skip.part(batch, mask)
         try:
             out = self.inner.process(part) if len(part) else part
         except OperatorFailed as failed:
@@ -105,7 +113,7 @@ class SkipNullsInParts:
         if mask is None:
             yield from self.inner.process_in_parts(batch)
             return
-        part = batch.select(mask)
+        part = self.skip.part(batch, mask)
         try:
             if len(part):
                 yield from self.inner.process_in_parts(part)

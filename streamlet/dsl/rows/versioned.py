@@ -7,7 +7,7 @@ and joins of tables leave them out. A stream joins with the row as of the time o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -20,13 +20,13 @@ from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.columns import finished, first_error, first_of
 from streamlet.dsl.operators.copies import Own, owner
 from streamlet.dsl.operators.hot_store import kept, keyed
-from streamlet.dsl.operators.nulls import Skip, SkipNulls, SkipNullsInParts
+from streamlet.dsl.operators.nulls import Skip, skipping
 from streamlet.dsl.rows.sources import PuttingSource, TableSource, UnreadTable
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
 from streamlet.state.store_specs import StoreSpec
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
-from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
+from streamlet.topology.operator import Operator, TaskContext
 from streamlet.topology.unread_stores import SourceTable
 
 
@@ -83,37 +83,9 @@ class _SkipBehind(Skip):
         """Mask of the others; None: all."""
         return None if batch.behind is None else [not one for one in batch.behind]
 
-
-@attrs.frozen
-class _InOrder:
-    """Gives ``inner`` changes without the column of those that came out of order."""
-
-    inner: Operator
-
-    def process(self, batch: Batch) -> Batch:
-        """Raises ``OperatorFailed`` as ``inner`` does."""
-        return self.inner.process(attrs.evolve(batch, behind=None))
-
-
-@attrs.frozen
-class _InOrderInParts:
-    """Like ``_InOrder``; its output comes in parts."""
-
-    inner: OperatorInParts
-
-    def process_in_parts(self, batch: Batch) -> Iterator[Batch | None]:
-        """Raises ``OperatorFailed`` as ``inner`` does."""
-        return self.inner.process_in_parts(attrs.evolve(batch, behind=None))
-
-
-def newest_only(
-    name: str, context: TaskContext, inner: Operator | OperatorInParts
-) -> Operator | OperatorInParts:
-    """The operator ``inner`` for changes of the newest versions; others are counted as dropped."""
-    skip = _SkipBehind(name, context, values=False, keys=False)
-    if isinstance(inner, OperatorInParts):
-        return SkipNullsInParts(skip, _InOrderInParts(inner))
-    return SkipNulls(skip, _InOrder(inner))
+    def part(self, batch: Batch, mask: list[Any]) -> Batch:
+        """The others, without the column that marks them."""
+        return attrs.evolve(super().part(batch, mask), behind=None)
 
 
 def newest_view(own: Own) -> TableView:
@@ -168,4 +140,4 @@ def for_newest(name: str, make: Make, versioned: bool) -> Make:
     """The maker of an operator that leaves out changes that came out of order, if there are any."""
     if not versioned:
         return make
-    return lambda context: newest_only(name, context, make(context))
+    return lambda context: skipping(_SkipBehind(name, context, values=False), make(context))
