@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
@@ -13,9 +14,16 @@ from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.columns import finished
 from streamlet.dsl.operators.hot_store import keyed
 from streamlet.dsl.operators.result_columns import ResultColumns
+from streamlet.dsl.windowing.folding import BoundFolding
 from streamlet.errors import StateError
 from streamlet.state.bucket_store import BucketStore
 from streamlet.topology.operator import TaskContext
+
+S = TypeVar("S")
+W = TypeVar("W")
+
+#: Start and end of a window.
+Bounds: TypeAlias = tuple[int, int]
 
 
 @attrs.define
@@ -49,70 +57,74 @@ class LateWindows:
         return attrs.evolve(batch.pick(self.records), olds=olds)
 
 
-class WindowFold(Protocol):
-    """The part of a fold of windows that ``one_by_one`` uses."""
+@attrs.frozen
+class WindowFold(Generic[S, W]):
+    """A fold per key and window; every update goes out with a ``Windowed`` key.
 
-    @property
-    def name(self) -> str:
-        """The name of the node."""
-        ...
-
-    @property
-    def stream(self) -> int:
-        """Number of the stream among those that share the store."""
-        ...
-
-    @property
-    def context(self) -> TaskContext:
-        """Counts late records."""
-        ...
-
-    @property
-    def store(self) -> BucketStore:
-        """The store of the windows."""
-        ...
-
-    @property
-    def use(self) -> TableUse:
-        """Notes about the table that it makes."""
-        ...
-
-
-#: Start and end of a window.
-Bounds: TypeAlias = tuple[int, int]
-#: ``(updates, index, (key, cache key, value, time), stream time, latest window) -> (latest window,
-#: windows that the record was late for)``: adds one record of a batch.
-AddRecord: TypeAlias = Callable[
-    [ResultColumns, int, tuple[Any, Any, Any, int], int, int], tuple[int, Sequence[Bounds]]
-]
-
-
-def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
-    """The updates of a batch whose records are added one after the other.
-
-    ``add`` keeps nothing of a record that it fails on, so that it may be added again.
-
-    Raises:
-        OperatorFailed: a function fails, or a serde refuses a key or value.
+    Args:
+        name: of the node.
+        context: counts late records.
+        store: of the windows.
+        windows: how long they are, and how long they take late records.
+        folding: makes the values, and merges those of sessions.
+        use: what is noted of the table.
+        stream: number of the stream among those that share the store.
     """
-    given, ckeys, error = keyed(fold.store, batch)
-    updates = ResultColumns()
-    failed, before, late = len(given), 0, LateWindows()
-    observed, highest = fold.store.observed(fold.stream), fold.store.progress.highest
-    records = zip(given.keys, ckeys, given.values, given.timestamps, strict=True)
-    try:
-        for index, record in enumerate(records):
-            failed, before = index, len(updates)
-            observed = max(observed, record[3])
-            highest, closed = add(updates, index, record, observed, highest)
-            if closed:
-                late.add(index, closed, observed)
-        failed = len(given)
-    except (StateError, KeyboardInterrupt):
-        raise
-    except BaseException as failure:  # an exit is an error like any other
-        error = failure
-        updates.cut(before)
-    fold.store.observe(fold.stream, observed, highest)
-    late.tell(fold.context, fold.name, given)
-    return finished(updates.batch(given, olds=fold.use.olds), error, failed)
+
+    name: str
+    context: TaskContext
+    store: S
+    windows: W
+    folding: BoundFolding
+    use: TableUse
+    stream: int = 0
+
+
+@attrs.frozen
+class OneByOne(WindowFold[BucketStore, W], ABC):
+    """A fold that adds one record of a batch after the other."""
+
+    @abstractmethod
+    def _add(
+        self,
+        updates: ResultColumns,
+        index: int,
+        record: tuple[Any, Any, Any, int],
+        observed: int,
+        highest: int,
+    ) -> tuple[int, Sequence[Bounds]]:
+        """Add a record; the latest window then, and the windows that the record is late for.
+
+        Nothing is kept of a record that it fails on, so that it may be added again.
+
+        Args:
+            updates: takes what changes.
+            index: of the record in its batch.
+            record: key, cache key, value and time.
+            observed: the stream time, with the record's.
+            highest: the latest window before it.
+        """
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when a function fails, or a serde refuses a key or value."""
+        given, ckeys, error = keyed(self.store, batch)
+        updates = ResultColumns()
+        failed, before, late = len(given), 0, LateWindows()
+        observed, highest = self.store.observed(self.stream), self.store.progress.highest
+        records = zip(given.keys, ckeys, given.values, given.timestamps, strict=True)
+        try:
+            for index, record in enumerate(records):
+                failed, before = index, len(updates)
+                observed = max(observed, record[3])
+                highest, closed = self._add(updates, index, record, observed, highest)
+                if closed:
+                    late.add(index, closed, observed)
+            failed = len(given)
+        except (StateError, KeyboardInterrupt):
+            raise
+        except BaseException as failure:  # an exit is an error like any other
+            error = failure
+            updates.cut(before)
+        self.store.observe(self.stream, observed, highest)
+        late.tell(self.context, self.name, given)
+        return finished(updates.batch(given, olds=self.use.olds), error, failed)

@@ -11,42 +11,16 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch
-from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.result_columns import ResultColumns
-from streamlet.dsl.windowing.folding import BoundFolding
-from streamlet.dsl.windowing.one_by_one import Bounds, one_by_one
+from streamlet.dsl.windowing.one_by_one import Bounds, OneByOne
 from streamlet.dsl.windowing.windows import SessionWindows
 from streamlet.serdes.windowed import windowed_of
-from streamlet.state.bucket_store import BucketStore, Item
-from streamlet.topology.operator import TaskContext
+from streamlet.state.bucket_store import Item
 
 
 @attrs.frozen
-class SessionWindowed:
-    """A fold per key and session; every update goes out with a ``Windowed`` key.
-
-    Args:
-        name: of the node.
-        context: counts late records.
-        store: of the sessions.
-        windows: gap and grace.
-        folding: makes and merges the values.
-        use: what is noted of the table.
-        stream: number of the stream among those that share the store.
-    """
-
-    name: str
-    context: TaskContext
-    store: BucketStore
-    windows: SessionWindows
-    folding: BoundFolding
-    use: TableUse
-    stream: int = 0
-
-    def process(self, batch: Batch) -> Batch:
-        """Raises ``OperatorFailed`` when a function fails, or a serde refuses a key or value."""
-        return one_by_one(self, batch, self._add)
+class SessionWindowed(OneByOne[SessionWindows]):
+    """A fold per key and session, which merges the sessions that a record touches."""
 
     def _add(
         self,

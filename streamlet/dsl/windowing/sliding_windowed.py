@@ -14,16 +14,12 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch
-from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.result_columns import ResultColumns
-from streamlet.dsl.windowing.folding import BoundFolding
-from streamlet.dsl.windowing.one_by_one import Bounds, one_by_one
+from streamlet.dsl.windowing.one_by_one import Bounds, OneByOne
 from streamlet.dsl.windowing.windows import SlidingWindows
 from streamlet.serdes.copies import own
 from streamlet.serdes.windowed import windowed_of
-from streamlet.state.bucket_store import BucketStore, Item
-from streamlet.topology.operator import TaskContext
+from streamlet.state.bucket_store import Item
 
 
 @attrs.frozen
@@ -42,30 +38,8 @@ class SlidingChange:
 
 
 @attrs.frozen
-class SlidingWindowed:
-    """A fold per key and sliding window; every update goes out with a ``Windowed`` key.
-
-    Args:
-        name: of the node.
-        context: counts late records.
-        store: of the windows.
-        windows: difference and grace.
-        folding: makes the values.
-        use: what is noted of the table.
-        stream: number of the stream among those that share the store.
-    """
-
-    name: str
-    context: TaskContext
-    store: BucketStore
-    windows: SlidingWindows
-    folding: BoundFolding
-    use: TableUse
-    stream: int = 0
-
-    def process(self, batch: Batch) -> Batch:
-        """Raises ``OperatorFailed`` when a function fails, or a serde refuses a key or value."""
-        return one_by_one(self, batch, self._add)
+class SlidingWindowed(OneByOne[SlidingWindows]):
+    """A fold per key and sliding window."""
 
     def _add(
         self,

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, compress, islice
 from operator import gt
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
 from streamlet.batch import Batch
-from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.columns import finished, spread
 from streamlet.dsl.operators.hot_store import keyed
-from streamlet.dsl.windowing.folding import BoundFolding
-from streamlet.dsl.windowing.one_by_one import LateWindows
+from streamlet.dsl.windowing.one_by_one import LateWindows, WindowFold
 from streamlet.dsl.windowing.varying_windows import VaryingWindows, WindowsRefused
 from streamlet.dsl.windowing.windows import TimeWindows, UnlimitedWindows
 from streamlet.errors import StateError
@@ -28,7 +26,6 @@ from streamlet.serdes.windowed import windowed_of
 from streamlet.state.rows import NO_TIME
 from streamlet.state.time_window_store import TimeWindowStore
 from streamlet.state.window_counts import count_records
-from streamlet.topology.operator import TaskContext
 
 
 @attrs.frozen
@@ -60,27 +57,13 @@ class Folded:
     failure: BaseException | None = None
 
 
+#: The kinds of windows of which each is a row.
+RowWindows: TypeAlias = TimeWindows | UnlimitedWindows | VaryingWindows
+
+
 @attrs.frozen
-class TimeWindowed:
-    """A fold per key and window; every update goes out with a ``Windowed`` key.
-
-    Args:
-        name: of the node.
-        context: counts late records.
-        store: of the windows.
-        windows: those of each record.
-        folding: makes the values.
-        use: what is noted of the table.
-        stream: number of the stream among those that share the store.
-    """
-
-    name: str
-    context: TaskContext
-    store: TimeWindowStore
-    windows: TimeWindows | UnlimitedWindows | VaryingWindows
-    folding: BoundFolding
-    use: TableUse
-    stream: int = 0
+class TimeWindowed(WindowFold[TimeWindowStore, RowWindows]):
+    """A fold per key and window that adds the records of a batch together."""
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a user function fails, or a serde refuses a key or value.
