@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain, islice, pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -52,10 +52,13 @@ class WindowsRefused(Exception):
 class VaryingWindows(ABC):
     """The part that windows of a function and of a calendar share.
 
-    ``text`` says what rows mean: under another one a store's rows mean something else.
+    ``format`` says what rows mean: under another one a store's rows mean something else.
     """
 
-    text: str
+    #: Each window is a row.
+    bucket_ms: ClassVar[int] = 0
+
+    format: str
     max_size_ms: int
     grace_ms: int
 
@@ -82,16 +85,6 @@ class VaryingWindows(ABC):
         """The most that the start and the end of a window differ."""
         return self.max_size_ms
 
-    @property
-    def bucket_ms(self) -> int:
-        """0: each window is a row."""
-        return 0
-
-    @property
-    def format(self) -> str:
-        """The part that rows depend on."""
-        return self.text
-
     def starts(self, times: list[int]) -> tuple[list[int], list[int] | None]:
         """The starts of the windows of each record, ascending, and how many each record has.
 
@@ -116,7 +109,7 @@ class VaryingWindows(ABC):
         """The end of a window, exclusive."""
         end = dict(self.at(start)).get(start)
         if end is None:
-            raise ValueError(f"{self.text}: no window begins at {start}")
+            raise ValueError(f"{self.format}: no window begins at {start}")
         return end
 
     def ends(self, starts: list[int]) -> list[int]:
@@ -156,7 +149,7 @@ class VaryingWindows(ABC):
         Raises:
             SerdeError: there is no serde for the key.
         """
-        return windowed_until(serde_of(key), self.end_of, self.text)
+        return windowed_until(serde_of(key), self.end_of, self.format)
 
 
 @attrs.frozen
@@ -176,8 +169,8 @@ class CustomWindows(VaryingWindows):
             for window in known:
                 if window not in (known if window[0] == time else self._asked(window[0])):
                     raise ValueError(
-                        f"{self.text}: {window} is a window of the time {time}, but not of its own "
-                        "start; a window is in the answer for each time in it"
+                        f"{self.format}: {window} is a window of the time {time}, but not of its "
+                        "own start; a window is in the answer for each time in it"
                     )
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
@@ -192,17 +185,19 @@ class CustomWindows(VaryingWindows):
         except (TypeError, ValueError) as error:
             refuse_promise(given, yields=True)
             raise ValueError(
-                f"{self.text}: expected pairs of start and end for the time {time}, got "
+                f"{self.format}: expected pairs of start and end for the time {time}, got "
                 f"{shown(given)}: {error_text(error)}"
             ) from error
         if len(found) > MOST_WINDOWS:
-            raise ValueError(f"{self.text}: more than {MOST_WINDOWS} windows of the time {time}")
+            raise ValueError(f"{self.format}: more than {MOST_WINDOWS} windows of the time {time}")
         for window in found:
             problem = self._problem(time, *window)
             if problem:
-                raise ValueError(f"{self.text}: window {window} of the time {time} {problem}")
+                raise ValueError(f"{self.format}: window {window} of the time {time} {problem}")
         if any(one[0] == other[0] for one, other in pairwise(found)):
-            raise ValueError(f"{self.text}: two windows of the time {time} have one start: {found}")
+            raise ValueError(
+                f"{self.format}: two windows of the time {time} have one start: {found}"
+            )
         return tuple(found)
 
     def _problem(self, time: int, start: Any, end: Any) -> str:
@@ -258,7 +253,7 @@ class CalendarWindows(VaryingWindows):
 
     def _window(self, time: int) -> tuple[int, int]:
         if time > _LATEST_MS:
-            raise ValueError(f"{self.text}: the time {time} is beyond the year 8999")
+            raise ValueError(f"{self.format}: the time {time} is beyond the year 8999")
         # Within one zone datetimes are added to by what clocks show.
         clock = datetime.fromtimestamp(time // 1000, self.zone)
         number = self._period(clock - timedelta(milliseconds=self.offset_ms))

@@ -7,7 +7,7 @@ has seen, is more than ``grace`` behind the window's end. Records before the epo
 from __future__ import annotations
 
 from itertools import chain, repeat
-from typing import Any, TypeAlias, get_args
+from typing import Any, ClassVar, TypeAlias, get_args
 
 import attrs
 
@@ -22,6 +22,9 @@ from streamlet.serdes.windowed import NO_END
 @attrs.frozen
 class TimeWindows:
     """Tumbling or hopping windows: one of ``size_ms`` begins at each multiple of ``advance_ms``."""
+
+    #: Each window is a row.
+    bucket_ms: ClassVar[int] = 0
 
     size_ms: int
     advance_ms: int
@@ -42,11 +45,6 @@ class TimeWindows:
     def length_ms(self) -> int | None:
         """The difference between the start and the end of each; None: there is none."""
         return self.size_ms
-
-    @property
-    def bucket_ms(self) -> int:
-        """0: each window is a row."""
-        return 0
 
     @property
     def format(self) -> str:
@@ -101,23 +99,15 @@ class TimeWindows:
 class UnlimitedWindows:
     """One window from ``start_ms`` on that never closes; earlier records are in none."""
 
+    #: The window is kept for ever.
+    kept_ms: ClassVar[int | None] = None
+    #: It has no end.
+    length_ms: ClassVar[int | None] = None
+    #: It is a row for each key.
+    bucket_ms: ClassVar[int] = 0
+
     start_ms: int
     grace_ms: int = 0
-
-    @property
-    def kept_ms(self) -> int | None:
-        """None: the window is kept for ever."""
-        return None
-
-    @property
-    def length_ms(self) -> int | None:
-        """None: it has no end."""
-        return None
-
-    @property
-    def bucket_ms(self) -> int:
-        """0: it is a row for each key."""
-        return 0
 
     @property
     def format(self) -> str:
@@ -193,6 +183,9 @@ class SlidingWindows:
 class SessionWindows:
     """Windows of records with less than ``gap_ms`` of silence between them, or just that."""
 
+    #: Each session has its own.
+    length_ms: ClassVar[int | None] = None
+
     gap_ms: int
     grace_ms: int
 
@@ -200,11 +193,6 @@ class SessionWindows:
     def kept_ms(self) -> int:
         """The shortest time for which a store must keep sessions, by their ends."""
         return self.gap_ms + self.grace_ms
-
-    @property
-    def length_ms(self) -> int | None:
-        """None: each has its own."""
-        return None
 
     @property
     def bucket_ms(self) -> int:
