@@ -6,25 +6,27 @@ change what it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, Never, TypeVar, get_origin, overload
 
 from streamlet.absent import explains_misuse
 from streamlet.arguments import rare_calls_told_by_form, refuse_more
 from streamlet.dsl.operators.pairs import pair
 from streamlet.dsl.processors.record import checked_time
-from streamlet.dsl.processors.rows_by_key import RowsByKey
 from streamlet.dsl.processors.store_view import StoreView
 from streamlet.kafka.ports import Headers
 from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.rows import NO_TIME
+from streamlet.state.store import CachedStore
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
 from streamlet.user_code import plain_hint, shown
 
 K = TypeVar("K")
 V = TypeVar("V")
+E = TypeVar("E")
 S = TypeVar("S")
 
 #: What messages say of arguments that ``get`` and ``put`` do not have.
@@ -52,30 +54,58 @@ def _pairs_of(entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
         yield key, value
 
 
-class _EntriesView(StoreView):
-    """The part that stores of values by key share."""
+@rare_calls_told_by_form
+class _EntriesView(StoreView, Generic[K, E]):
+    """The part that stores of values by key share; ``E`` is what they give of an entry."""
 
-    _store: RowsByKey
+    _store: CachedStore
 
-    def _scanned(
-        self, low: Any, high: Any, make: Callable[[Any, Any], Any], *, backward: bool = False
-    ) -> Iterator[Any]:
-        """The entries from one key to another, as ``make`` gives them, without None."""
-        store = self._store
-        found = store.backward_range(low, high) if backward else store.range(low, high)
-        return self._made(found, make)
+    @abstractmethod
+    def _seen(self, key: Any, value: Any) -> E | None:
+        """A stored value as the store gives it; None if there is none."""
 
-    def _with_prefix(
-        self, prefix: Any, serde: SerdeLike[Any] | None, make: Callable[..., Any], backward: bool
-    ) -> Iterator[Any]:
+    def get(self, key: K, *more: Never, **named: Never) -> E | None:
+        """The value of a key, with its time if the store gives that, or None."""
+        if more or named:
+            refuse_more("get(key)", NO_DEFAULT)
+        return self._seen(key, self._get(key))
+
+    def delete(self, key: K) -> E | None:
+        """Delete a key; what ``get`` gave of it, or None."""
+        there = self.get(key)
+        self._put(key, None, NO_TIME)
+        return there
+
+    def range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, E]]:
+        """Keys with what ``get`` gives from ``low`` to ``high``, in the order of key bytes."""
+        return self._made(self._store.range(low, high))
+
+    def reverse_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, E]]:
+        """The entries of ``range``, the last one first."""
+        return self._made(self._store.backward_range(low, high))
+
+    def all(self) -> Iterator[tuple[K, E]]:
+        """All keys with what ``get`` gives, in the order of key bytes."""
+        return self.range()
+
+    def reverse_all(self) -> Iterator[tuple[K, E]]:
+        """The entries of ``all``, the last one first."""
+        return self.reverse_range()
+
+    def prefix_scan(
+        self, prefix: Any, serde: SerdeLike[Any] | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[K, E]]:
+        """Entries whose key bytes begin with the bytes of ``prefix``, in their order.
+
+        ``serde`` writes the prefix; without one it is written as a key is. ``reverse``: the last
+        one first.
+        """
         given = None if serde is None else serde_of(serde)
-        return self._made(self._store.prefix(self._key(prefix), given, backward=backward), make)
+        return self._made(self._store.prefix(self._key(prefix), given, backward=reverse))
 
-    def _made(
-        self, found: Iterable[tuple[Any, Any]], make: Callable[[Any, Any], Any]
-    ) -> Iterator[Any]:
-        made = (make(key, value) for key, value in self._shown(found))
-        return (one for one in made if one is not None)
+    def _made(self, found: Iterable[tuple[Any, Any]]) -> Iterator[tuple[K, E]]:
+        entries = ((key, self._seen(key, value)) for key, value in self._shown(found))
+        return ((key, seen) for key, seen in entries if seen is not None)
 
     def timestamp(self, key: Any) -> int | None:
         """The time of a key's value, ms since the epoch; None if there is none."""
@@ -101,7 +131,7 @@ class _EntriesView(StoreView):
 
 @rare_calls_told_by_form
 @explains_misuse
-class KeyValueStore(_EntriesView, Generic[K, V]):
+class KeyValueStore(_EntriesView[K, V], Generic[K, V]):
     """A store of values by key.
 
     Keys of a range are inclusive at both ends, None is an open end, and the order is that of their
@@ -114,12 +144,8 @@ class KeyValueStore(_EntriesView, Generic[K, V]):
         TopologyError: an operator keeps the store, and a processor writes it.
     """
 
-    def get(self, key: K, *more: Never, **named: Never) -> V | None:
-        """The value of a key, or None."""
-        if more or named:
-            refuse_more("get(key)", NO_DEFAULT)
-        found: V | None = self._read(self._get(key))
-        return found
+    def _seen(self, key: Any, value: Any) -> V | None:
+        return self._read(value)  # type: ignore[no-any-return]
 
     def put(self, key: K, value: V | None, *more: Never, **named: Never) -> None:
         """Set the value of a key, or delete it with None."""
@@ -140,55 +166,20 @@ class KeyValueStore(_EntriesView, Generic[K, V]):
         for key, value in _pairs_of(entries):
             self.put(key, value)
 
-    def delete(self, key: K) -> V | None:
-        """Delete a key; the value that it had, or None."""
-        there = self.get(key)
-        self.put(key, None)
-        return there
-
-    def range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
-        """Keys and values from ``low`` to ``high``, in the order of key bytes."""
-        return self._scanned(low, high, self._entry)
-
-    def reverse_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
-        """The entries of ``range``, the last one first."""
-        return self._scanned(low, high, self._entry, backward=True)
-
-    def all(self) -> Iterator[tuple[K, V]]:
-        """All keys and values, in the order of key bytes."""
-        return self.range()
-
-    def reverse_all(self) -> Iterator[tuple[K, V]]:
-        """All keys and values, the last one first."""
-        return self.reverse_range()
-
-    def prefix_scan(
-        self, prefix: Any, serde: SerdeLike[Any] | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[K, V]]:
-        """Keys and values whose key bytes begin with the bytes of ``prefix``, in their order.
-
-        ``serde`` writes the prefix; without one it is written as a key is. ``reverse``: the last
-        one first.
-        """
-        return self._with_prefix(prefix, serde, self._entry, reverse)
-
-    def _entry(self, key: Any, value: Any) -> tuple[K, V]:
-        return key, self._read(value)
-
 
 @rare_calls_told_by_form
 @explains_misuse
-class TimestampedStore(_EntriesView, Generic[K, V]):
+class TimestampedStore(_EntriesView[K, ValueAndTimestamp[V]], Generic[K, V]):
     """A store of values with their timestamps by key.
 
     Ranges, order and errors as of ``KeyValueStore``; a timestamp is in ms since the epoch.
     """
 
-    def get(self, key: K, *more: Never, **named: Never) -> ValueAndTimestamp[V] | None:
-        """The value of a key and its time, or None."""
-        if more or named:
-            refuse_more("get(key)", NO_DEFAULT)
-        return self._timed(key, self._get(key))
+    def _seen(self, key: Any, value: Any) -> ValueAndTimestamp[V] | None:
+        if value is None:
+            return None
+        time = self._store.timestamp(key)
+        return ValueAndTimestamp(self._read(value), NO_TIME if time is None else time)
 
     def put(self, key: K, value: V | None, timestamp: int) -> None:
         """Set the value of a key and its time (ms since the epoch), or delete it with None."""
@@ -209,52 +200,6 @@ class TimestampedStore(_EntriesView, Generic[K, V]):
                 self.delete(key)
             else:
                 self.put(key, *given)
-
-    def delete(self, key: K) -> ValueAndTimestamp[V] | None:
-        """Delete a key; the value that it had with its time, or None."""
-        there = self.get(key)
-        self._put(key, None, NO_TIME)
-        return there
-
-    def range(
-        self, low: K | None = None, high: K | None = None
-    ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
-        """Keys with values and times from ``low`` to ``high``, in the order of key bytes."""
-        return self._scanned(low, high, self._entry)
-
-    def reverse_range(
-        self, low: K | None = None, high: K | None = None
-    ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
-        """The entries of ``range``, the last one first."""
-        return self._scanned(low, high, self._entry, backward=True)
-
-    def all(self) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
-        """All keys with values and times, in the order of key bytes."""
-        return self.range()
-
-    def reverse_all(self) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
-        """All keys with values and times, the last one first."""
-        return self.reverse_range()
-
-    def prefix_scan(
-        self, prefix: Any, serde: SerdeLike[Any] | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
-        """Entries whose key bytes begin with the bytes of ``prefix``, in their order.
-
-        ``serde`` writes the prefix; without one it is written as a key is. ``reverse``: the last
-        one first.
-        """
-        return self._with_prefix(prefix, serde, self._entry, reverse)
-
-    def _timed(self, key: Any, value: Any) -> ValueAndTimestamp[V] | None:
-        if value is None:
-            return None
-        time = self._store.timestamp(key)
-        return ValueAndTimestamp(self._read(value), NO_TIME if time is None else time)
-
-    def _entry(self, key: Any, value: Any) -> tuple[K, ValueAndTimestamp[V]] | None:
-        timed = self._timed(key, value)
-        return None if timed is None else (key, timed)
 
 
 @rare_calls_told_by_form
