@@ -18,13 +18,13 @@ from streamlet.dsl.graph.row_expiry import timers_of
 from streamlet.dsl.graph.versioned_stores import table_store
 from streamlet.dsl.processors.custom_stores import LruStore, MakeStore, object_of
 from streamlet.dsl.processors.store_expiry import StoreExpiry
-from streamlet.dsl.processors.store_view import StoreView
+from streamlet.dsl.processors.store_faces import is_operators_own, kept_face
 from streamlet.dsl.processors.store_views import (
     KeyValueStore,
     TimestampedStore,
     VersionedKeyValueStore,
 )
-from streamlet.dsl.processors.window_views import SessionStore, WindowStore, window_view
+from streamlet.dsl.processors.window_views import SessionStore, WindowStore
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, SerdeLike
 from streamlet.state.bucket_store import bucket_rows
@@ -137,38 +137,17 @@ def reader_of(spec: StoreSpec) -> MakeView:
     Raises:
         TopologyError: it is an operator's own, with neither rows of a table nor windows.
     """
-    window = spec.window
-    own = window is not None and window.value is None
-    if spec.buffer is not None or spec.join or spec.timers or own:
+    if is_operators_own(spec):
         raise TopologyError(
             f"store {spec.name!r} has neither keys and values nor windows, to be read here"
         )
-
-    def view(task: TaskContext, called_at: Callable[[], int]) -> StoreView:
-        store = task.store(spec.name)
-        if window is not None:
-            return window_view(store, window, _KEPT)
-        if spec.versions is not None:
-            return VersionedKeyValueStore[Any, Any](store, spec.versions.value, _KEPT)
-        expiry = None
-        if spec.ttl_ms is not None:
-            store.ttl.timers = timers = task.store(timers_of(spec.name))
-            expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, called_at)
-        return TimestampedStore[Any, Any](store, spec.value, _KEPT, expiry, of_table=True)
-
-    return view
+    return lambda task, called_at: kept_face(spec, task, TimestampedStore, called_at, _KEPT)
 
 
 def global_reader_of(table: GlobalTableSpec) -> MakeView:
     """A function that shows processors the rows of a global table, whatever their task is."""
-    spec = table.store
-    read_only = f"it has the rows of topic {table.topic!r}; send a record there to change one"
-
-    def view(task: TaskContext, called_at: Callable[[], int]) -> StoreView:
-        rows = task.store(spec.name)
-        return TimestampedStore[Any, Any](rows, spec.value, read_only, of_table=True)
-
-    return view
+    why = f"it has the rows of topic {table.topic!r}; send a record there to change one"
+    return lambda task, called_at: kept_face(table.store, task, TimestampedStore, called_at, why)
 
 
 #: What ``stores=`` takes: stores, or names of those that the topology has already.

@@ -1,8 +1,8 @@
-"""The stores of a task as tests see them: with the public methods of their kinds."""
+"""The stores of a task as processors, tests and queries see them: by the methods of their kinds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -10,7 +10,11 @@ import attrs
 from streamlet.dsl.graph.row_expiry import timers_of
 from streamlet.dsl.processors.store_expiry import StoreExpiry
 from streamlet.dsl.processors.store_view import StoreView
-from streamlet.dsl.processors.store_views import KeyValueStore, VersionedKeyValueStore
+from streamlet.dsl.processors.store_views import (
+    KeyValueStore,
+    TimestampedStore,
+    VersionedKeyValueStore,
+)
 from streamlet.dsl.processors.window_views import window_view
 from streamlet.state.rows import NO_TIME
 from streamlet.state.store_specs import StoreSpec
@@ -52,20 +56,43 @@ def face_of(spec: StoreSpec, task: TaskContext | GlobalStores) -> Any:
     """
     if spec.shown is not None:
         return spec.shown(task, _no_time)
+    if is_operators_own(spec):
+        return OperatorStore(task.store(spec.name), spec.value)
+    return kept_face(spec, task, KeyValueStore, _no_time)
+
+
+def is_operators_own(spec: StoreSpec) -> bool:
+    """True if a store has neither rows of a table nor windows."""
+    own_windows = spec.window is not None and spec.window.value is None  # as of `deduplicate`
+    return spec.buffer is not None or bool(spec.join) or spec.timers or own_windows
+
+
+def kept_face(
+    spec: StoreSpec,
+    task: TaskContext | GlobalStores,
+    kind: type[KeyValueStore[Any, Any] | TimestampedStore[Any, Any]],
+    called_at: Callable[[], int],
+    read_only: str = "",
+) -> StoreView:
+    """A store of a table, rows of which are shown as this kind has them, or of windows.
+
+    Args:
+        spec: the store.
+        task: has it.
+        kind: of store by key.
+        called_at: the time at which it is read, as far as known to its reader, ms.
+        read_only: why nothing can be put.
+    """
     store = task.store(spec.name)
-    if spec.buffer is not None or spec.join or spec.timers:
-        return OperatorStore(store, spec.value)
     if spec.versions is not None:
-        return VersionedKeyValueStore[Any, Any](store, spec.versions.value)
+        return VersionedKeyValueStore[Any, Any](store, spec.versions.value, read_only)
     if spec.window is not None:
-        if spec.window.value is None:  # `deduplicate` keeps windows of its own
-            return OperatorStore(store, spec.value)
-        return window_view(store, spec.window)
+        return window_view(store, spec.window, read_only)
     expiry = None
     if spec.ttl_ms is not None:
         store.ttl.timers = timers = task.store(timers_of(spec.name))
-        expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, _no_time)
-    return KeyValueStore[Any, Any](store, spec.value, expiry=expiry, of_table=True)
+        expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, called_at)
+    return kind(store, spec.value, read_only, expiry, of_table=True)
 
 
 def _no_time() -> int:
