@@ -23,7 +23,6 @@ from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.repartitions import Repartition
 from streamlet.dsl.graph.table_node import TableNode
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.hot_store import HotStore
 from streamlet.dsl.operators.nulls import skipping_nulls
 from streamlet.dsl.table import KTable
 from streamlet.dsl.windowed import WindowedKStream
@@ -32,6 +31,7 @@ from streamlet.dsl.windowing.windows import UnlimitedWindows, Windows
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import looking
 from streamlet.serdes import SerdeLike
+from streamlet.state.store import CachedStore
 from streamlet.state.store_specs import StoreSpec
 from streamlet.topology.nodes import Timed
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
@@ -43,7 +43,7 @@ A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 
 #: Makes the operator from the task's store, what is noted of the table, and the store's spec.
-Fold = Callable[[HotStore, TableUse, StoreSpec], Operator]
+Fold = Callable[[CachedStore, TableUse, StoreSpec], Operator]
 
 
 class Initializer(Protocol[A_co]):
@@ -145,7 +145,7 @@ class KGroupedStream(Generic[K, V]):
 
         function = noticed(reducer, self._value.serde, 0)
 
-        def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
+        def fold(kept: CachedStore, use: TableUse, spec: StoreSpec) -> Operator:
             return Reduce(kept, function, spec.value, use)
 
         table = self._folded("reduce()", "KSTREAM-REDUCE-", store, emit, self._value, fold, name)
@@ -216,7 +216,7 @@ class KGroupedStream(Generic[K, V]):
         step = noticed(with_own_key(aggregator, self._key), kind.serde, 2)
         begin = looking(initializer)
 
-        def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
+        def fold(kept: CachedStore, use: TableUse, spec: StoreSpec) -> Operator:
             return Aggregate(kept, begin, step, spec.value, use)
 
         table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, emit, kind, fold, name)

@@ -15,27 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from operator import itemgetter, lt
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
 from streamlet.batch import Batch, joined
 from streamlet.columnwise import order_of
+from streamlet.processing.merged_batch import InputPlaces
 from streamlet.processing.outputs import Origin, Output
 from streamlet.topology.operator import OrderedOperator
 from streamlet.types import TopicPartition
 
-
-class PlacesOfInput(Protocol):
-    """The places of an input's records among those of a merged batch."""
-
-    def of(self, offsets: Sequence[int]) -> list[int]:
-        """The places of records with these offsets."""
-        ...
-
-
 #: Of each partition with records in a merged batch (``processing.merged_batch``).
-Places = Mapping[TopicPartition, PlacesOfInput]
+Places = Mapping[TopicPartition, InputPlaces]
 
 
 class OutputQueue:

@@ -26,7 +26,6 @@ from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.columns import finished
 from streamlet.dsl.operators.hot_store import (
     Function,
-    HotStore,
     keeper,
     keyed,
     loaded,
@@ -35,13 +34,14 @@ from streamlet.dsl.operators.hot_store import (
 )
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
+from streamlet.state.store import CachedStore
 
 
 @attrs.frozen
 class Count:
     """Number of records per key so far, in each record's place."""
 
-    store: HotStore
+    store: CachedStore
     use: TableUse
 
     def process(self, batch: Batch) -> Batch:
@@ -57,7 +57,7 @@ class Count:
 class Aggregate:
     """``aggregator(key, value, aggregate)`` per key, beginning with ``initializer()``."""
 
-    store: HotStore
+    store: CachedStore
     initializer: Function
     aggregator: Function
     value: Serde[Any]
@@ -76,7 +76,7 @@ class Aggregate:
 class Reduce:
     """``reducer(aggregate, value)`` per key, beginning with the first value as it is."""
 
-    store: HotStore
+    store: CachedStore
     reducer: Function
     value: Serde[Any]
     use: TableUse
@@ -104,7 +104,7 @@ class Reduce:
 
 
 def stored(
-    store: HotStore,
+    store: CachedStore,
     use: TableUse,
     batch: Batch,
     ckeys: list[Any],
@@ -121,7 +121,7 @@ def stored(
     return finished(part.with_values(out, olds if use.olds else None, times), error)
 
 
-def counted(store: HotStore, ckeys: list[Any]) -> list[int]:
+def counted(store: CachedStore, ckeys: list[Any]) -> list[int]:
     """Count a record for each cache key; the counts, which are in the cache."""
     cache = store.cache
     out: list[int] = []
@@ -142,7 +142,7 @@ def counted(store: HotStore, ckeys: list[Any]) -> list[int]:
 
 
 def aggregated(
-    store: HotStore,
+    store: CachedStore,
     batch: Batch,
     ckeys: list[Any],
     initializer: Function,

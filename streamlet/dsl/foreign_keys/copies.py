@@ -137,7 +137,10 @@ class ReplacedRows:
         digests: list[bytes | None],
         kept: list[bool],
     ) -> list[Any]:
-        """The rows for answers with these digests (``left_side.RowsBefore``)."""
+        """The rows for answers with these digests, as they were before where that is meant.
+
+        ``kept`` tells which answers are to the ``rows``, and afterwards, which are to the result.
+        """
         if not self._rows:
             return rows
         found = list(rows)

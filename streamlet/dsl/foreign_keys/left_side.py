@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import compress
 from operator import and_
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
-from streamlet.dsl.foreign_keys.copies import check_keys
+from streamlet.dsl.foreign_keys.copies import ReplacedRows, check_keys
 from streamlet.dsl.joins.joined_rows import TableRows
 from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import (
@@ -153,23 +153,6 @@ class Subscribe:
         return keys, first_error(named("foreign_key=", unwritten), failure)
 
 
-class RowsBefore(Protocol):
-    """Former rows of the left table, for answers that are still under way."""
-
-    def fitted(
-        self,
-        ckeys: list[Any],
-        rows: list[Any],
-        digests: list[bytes | None],
-        kept: list[bool],
-    ) -> list[Any]:
-        """The rows for answers with these digests.
-
-        ``kept`` tells which answers are to the ``rows``, and afterwards, which are to the result.
-        """
-        ...
-
-
 @attrs.frozen
 class JoinAnswers:
     """Joins answers with the left rows that asked, and drops those that come too late.
@@ -196,7 +179,7 @@ class JoinAnswers:
     foreign: ForeignKey
     foreign_key: Serde[Any]
     left: bool
-    before: RowsBefore | None
+    before: ReplacedRows | None
     _fence: AnswerFence = attrs.field(factory=AnswerFence, init=False)
 
     def process(self, batch: Batch) -> Batch:

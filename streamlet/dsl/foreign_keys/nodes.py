@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.dsl.foreign_keys import wire, wire_columns
+from streamlet.dsl.foreign_keys.copies import ReplacedRows
 from streamlet.dsl.foreign_keys.detours import CopiedTable
-from streamlet.dsl.foreign_keys.left_side import ForeignKey, JoinAnswers, RowsBefore, Subscribe
+from streamlet.dsl.foreign_keys.left_side import ForeignKey, JoinAnswers, Subscribe
 from streamlet.dsl.foreign_keys.names import ForeignNames
 from streamlet.dsl.foreign_keys.right_side import (
     AnswerChange,
@@ -232,7 +233,7 @@ class _ForeignJoin:
         self,
         rows: _Rows,
         stores: tuple[str, ...],
-        before: Callable[[TaskContext], RowsBefore | None] = lambda _: None,
+        before: Callable[[TaskContext], ReplacedRows | None] = lambda _: None,
     ) -> ProcessorNode:
         names, digest = self.names, wire.digests(self.serdes.left)
         return self.one.builder.node(

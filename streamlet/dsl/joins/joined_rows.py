@@ -15,8 +15,10 @@ from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import collect, finished, first_of, has_null, not_null, nth
 from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.failed_rows import Made, changed_rows
-from streamlet.dsl.operators.hot_store import HotStore, keyed
+from streamlet.dsl.operators.hot_store import keyed
 from streamlet.errors import StateError
+from streamlet.state.store import CachedStore
+from streamlet.state.versioned_store import VersionedStore
 
 
 @attrs.frozen
@@ -58,7 +60,7 @@ class TableRows:
         own: makes copies of rows of the store; None: they cannot change, or no reader changes them.
     """
 
-    store: HotStore
+    store: CachedStore | VersionedStore
     views: tuple[BoundView, ...]
     times: tuple[BoundTimes, ...]
     own: Own

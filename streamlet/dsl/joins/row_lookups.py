@@ -22,10 +22,11 @@ from streamlet.dsl.operators.columns import (
     with_gaps,
 )
 from streamlet.dsl.operators.copies import Own, copies
-from streamlet.dsl.operators.hot_store import HotStore, accepting, keyed
+from streamlet.dsl.operators.hot_store import accepting, keyed
 from streamlet.errors import SerdeError
 from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.serde import named
+from streamlet.state.store import CachedStore
 from streamlet.state.versioned_store import VersionedStore
 
 
@@ -44,7 +45,7 @@ class StreamTableJoin:
         own_row: makes copies of rows; None: they cannot change, or no reader changes them.
     """
 
-    store: HotStore
+    store: CachedStore | VersionedStore
     views: tuple[BoundView, ...]
     joiner: Joiner
     left: bool

@@ -13,7 +13,7 @@ from streamlet.errors import SerdeError
 from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.serde import wrong_type
-from streamlet.state.store_commits import StoreCommits
+from streamlet.state.store import CachedStore
 
 Function = Callable[..., Any]
 
@@ -26,39 +26,8 @@ class StoreWithKeys(Protocol):
         ...
 
 
-class HotStore(StoreWithKeys, Protocol):
-    """The part of a task's store that operators use (``state.store.CachedStore``)."""
-
-    cache: dict[Any, Any]
-
-    @property
-    def commits(self) -> StoreCommits:
-        """Its rows on their way through commits, which know the latest time of all."""
-        ...
-
-    def load(self, ckey: Any) -> Any | None:
-        """The value of a cache key from the cache, else from the store behind it."""
-        ...
-
-    def load_many(self, ckeys: Any) -> None:
-        """Load missing rows into the cache; None for rows that do not exist."""
-        ...
-
-    def mark(self, ckeys: Iterable[Any], times: Iterable[int]) -> None:
-        """Say that the cache's values of these were changed, and the times of their rows, ms."""
-        ...
-
-    def time_of(self, ckey: Any) -> int:
-        """The time of a row in the cache, ms; -1 if it has none."""
-        ...
-
-    def times_of(self, ckeys: list[Any]) -> list[int]:
-        """The times of a column of keys."""
-        ...
-
-
 def row_times(
-    store: HotStore, ckeys: list[Any], existed: Callable[[int], bool], times: list[int]
+    store: CachedStore, ckeys: list[Any], existed: Callable[[int], bool], times: list[int]
 ) -> list[int]:
     """Mark rows that were aggregated, each with the highest time of its records; these times.
 
@@ -82,7 +51,7 @@ def row_times(
     return out
 
 
-def note_times(store: HotStore, ckeys: Iterable[Any], times: list[int]) -> None:
+def note_times(store: CachedStore, ckeys: Iterable[Any], times: list[int]) -> None:
     """Mark the rows that were written with their times."""
     store.mark(ckeys, times)
     if times:
@@ -98,7 +67,7 @@ def keyed(store: StoreWithKeys, batch: Batch) -> tuple[Batch, list[Any], BaseExc
         return part, store.ckeys(part.keys) if failed.index else [], failed.cause
 
 
-def loaded(store: HotStore, ckeys: list[Any]) -> bool:
+def loaded(store: CachedStore, ckeys: list[Any]) -> bool:
     """Have the rows of these cache keys in the cache; False: one by one, as a key has no bytes."""
     try:
         store.load_many(ckeys)

@@ -30,10 +30,11 @@ from streamlet.dsl.operators.columns import (
 )
 from streamlet.dsl.operators.copies import Own, snapshots
 from streamlet.dsl.operators.failed_rows import Made, changed_rows
-from streamlet.dsl.operators.hot_store import HotStore, accepting, copier, keyed, note_times
+from streamlet.dsl.operators.hot_store import accepting, copier, keyed, note_times
 from streamlet.errors import StateError
 from streamlet.lazy_results import LARGE, looked_at, refuse_answer
 from streamlet.serdes import Serde
+from streamlet.state.store import CachedStore
 from streamlet.topology.operator import Operator
 
 Function = Callable[..., Any]
@@ -104,7 +105,7 @@ class StoredRows:
     """
 
     make: Callable[[list[Any], list[Any]], Made]
-    store: HotStore
+    store: CachedStore
     value: Serde[Any]
     use: TableUse
     silent: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -11,9 +11,13 @@ from streamlet.batch import Batch
 from streamlet.columnwise import put_values, swap_values
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.columns import collect, finished, first_error, first_of
-from streamlet.dsl.operators.hot_store import HotStore, accepting, kept, keyed, note_times
+from streamlet.dsl.operators.hot_store import accepting, kept, keyed, note_times
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
+from streamlet.state.store import CachedStore
+
+if TYPE_CHECKING:
+    from streamlet.dsl.rows.versioned import VersionedSource
 
 Function = Callable[..., Any]
 
@@ -31,7 +35,7 @@ class TableSource:
         as_read: whether these have read the values, and the store has the objects themselves.
     """
 
-    store: HotStore
+    store: CachedStore
     value: Serde[Any]
     use: TableUse
     as_read: bool = False
@@ -89,24 +93,11 @@ class UnreadTable:
         return batch
 
 
-class PuttingSource(Protocol):
-    """Puts changes into the store of a table, whose values have a serde."""
-
-    @property
-    def value(self) -> Serde[Any]:
-        """Serde of the values."""
-        ...
-
-    def process(self, batch: Batch) -> Batch:
-        """The table's changes, unchanged."""
-        ...
-
-
 @attrs.frozen
 class ToTable:
     """Puts a stream's records into a table's store, if that can keep their values."""
 
-    source: PuttingSource
+    source: TableSource | VersionedSource
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` for a key or a value that the store's serdes refuse."""

@@ -21,7 +21,7 @@ from streamlet.dsl.operators.columns import finished, first_error, first_of
 from streamlet.dsl.operators.copies import Own, owner
 from streamlet.dsl.operators.hot_store import kept, keyed
 from streamlet.dsl.operators.nulls import Skip, skipping
-from streamlet.dsl.rows.sources import PuttingSource, TableSource, UnreadTable
+from streamlet.dsl.rows.sources import TableSource, UnreadTable
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
 from streamlet.state.store_specs import StoreSpec
@@ -104,7 +104,7 @@ def source_node(
     parent: str,
     spec: StoreSpec,
     value: Serde[Any],
-    around: Callable[[PuttingSource], Operator] = lambda source: source,
+    around: Callable[[TableSource | VersionedSource], Operator] = lambda source: source,
 ) -> TableNode:
     """Add the operator that puts records into the store of a table, inside of another one."""
     use = TableUse(unnamed=not spec.named)
