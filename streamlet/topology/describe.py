@@ -101,7 +101,7 @@ def as_mermaid(topology: Topology) -> str:
 
 def _part_text(topology: Topology, subtopology: Subtopology) -> str:
     nodes = {node.name: node for node in _in_order(subtopology)}
-    order = printed_order({name: _parents(node) for name, node in nodes.items()})
+    order = printed_order({name: node.parents for name, node in nodes.items()})
     text = "".join(f"    {_node_text(topology, nodes[name], order)}\n" for name in order.nodes)
     return f"Sub-topology: {subtopology.id}\n{text}"
 
@@ -130,10 +130,6 @@ def _node_text(topology: Topology, node: Node, order: PrintedOrder) -> str:
         return f"{head}\n      --> {after}\n      <-- {before}"
     topic = _BY_RECORD if node.by_record else _shown(topology, node.topic)
     return f"Sink: {node.name} (topic: {topic})\n      <-- {before}"
-
-
-def _parents(node: Node) -> tuple[str, ...]:
-    return () if isinstance(node, SourceNode) else tuple(node.parents)
 
 
 def _in_order(subtopology: Subtopology) -> list[Node]:

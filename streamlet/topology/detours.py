@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from streamlet.topology.graph import Topology
-from streamlet.topology.nodes import Detour, ForeignJoin, SourceNode
+from streamlet.topology.nodes import Detour, ForeignJoin
 from streamlet.topology.subtopologies import Node, Subtopology, split
 
 
@@ -76,7 +76,7 @@ def _parents_first(nodes: Mapping[str, Node]) -> list[Node]:
 
     def place(node: Node) -> None:
         if node.name not in placed:
-            for parent in () if isinstance(node, SourceNode) else node.parents:
+            for parent in node.parents:
                 place(nodes[parent])
             placed[node.name] = node
 

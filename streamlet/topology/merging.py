@@ -100,7 +100,7 @@ def _below(nodes: Nodes, head: str, ends: set[str]) -> set[str]:
     """A node and all that its records come to, without those at which this ends."""
     found = {head} - ends
     for node in nodes.values():
-        if node.name not in ends and found.intersection(_parents(node)):
+        if node.name not in ends and found.intersection(node.parents):
             found.add(node.name)
     return found
 
@@ -108,7 +108,7 @@ def _below(nodes: Nodes, head: str, ends: set[str]) -> set[str]:
 def _may_move(nodes: Nodes, moved: Iterable[str], inside: set[str]) -> bool:
     """True if no node has a store, asks its task for more than records, or has other parents."""
     found = [nodes[name] for name in moved]
-    return all(inside.issuperset(_parents(node)) for node in found) and not any(
+    return all(inside.issuperset(node.parents) for node in found) and not any(
         isinstance(node, ProcessorNode) and (node.stores or not node.alone) for node in found
     )
 
@@ -126,7 +126,7 @@ class _Move:
         """The move of a topic below a node."""
         way = [topic.filter]
         while way[-1] != anchor:
-            way.append(_parents(nodes[way[-1]])[0])
+            way.append(nodes[way[-1]].parents[0])
         return cls(topic, way[-2], way[1])
 
 
@@ -184,7 +184,3 @@ class _Merge:
             attrs.evolve(sink, name=f"{own}-sink", parents=(name,)),
             attrs.evolve(source, name=f"{own}-source"),
         )
-
-
-def _parents(node: Node) -> tuple[str, ...]:
-    return () if isinstance(node, SourceNode) else node.parents

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
@@ -76,6 +76,9 @@ class SourceNode:
     ``reset`` is where to begin without a commit, None for the setting ``auto.offset.reset``.
     ``partitioner`` is the full name of that by which the topics are written.
     """
+
+    #: Sources are above all other nodes.
+    parents: ClassVar[tuple[str, ...]] = ()
 
     name: str
     topics: tuple[str, ...]

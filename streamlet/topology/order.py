@@ -25,7 +25,7 @@ from itertools import combinations
 
 import attrs
 
-from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.topology.subtopologies import Node, Subtopology
 
 #: Topic of a sink that writes each record to a topic that is chosen for it.
@@ -97,7 +97,7 @@ def forks_of(subtopology: Subtopology) -> Forks:
                 gathered[node.name] = found
         below = [reach[child] for child in subtopology.below(node.name)]
         own = _own(node)
-        if not isinstance(node, SourceNode) and any(own.shares_store(other) for other in below):
+        if any(own.shares_store(other) for other in below):
             cut.update(node.parents)
     left = {fork: node for fork, node in gathered.items() if fork not in cut}
     return Forks(frozenset(cut), left)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streamlet.topology.nodes import SourceNode
 from streamlet.topology.optimization import InnerJoin, Optimization, shared_store
 from streamlet.topology.subtopologies import Node
 
@@ -15,7 +14,7 @@ def with_single_stores(
     """The nodes with one store for each join whose sides are one stream, and what was left out."""
     found, changes = dict(nodes), []
     for join in joins:
-        above, others = (_parents(found[name]) for name in join.windowed)
+        above, others = (found[name].parents for name in join.windowed)
         if above != others:
             continue
         for gone in (join.windowed[1], *join.sides):
@@ -23,8 +22,3 @@ def with_single_stores(
         found[join.alone.name] = join.alone
         changes.append(shared_store(*join.stores))
     return found, changes
-
-
-def _parents(node: Node) -> tuple[str, ...]:
-    assert not isinstance(node, SourceNode), f"{node.name} stores records of a stream"
-    return node.parents

@@ -250,8 +250,6 @@ def _roots(nodes: tuple[Node, ...]) -> dict[str, str]:
 
     for node in nodes:
         above[node.name] = node.name
-        if isinstance(node, SourceNode):
-            continue
         for parent in node.parents:
             above[find(node.name)] = find(parent)
         for store in node.stores if isinstance(node, ProcessorNode) else ():
@@ -271,7 +269,7 @@ def _subtopology(
 ) -> Subtopology:
     children: dict[str, list[str]] = {}
     for node in group:
-        for parent in () if isinstance(node, SourceNode) else node.parents:
+        for parent in node.parents:
             children.setdefault(parent, []).append(node.name)
     sources = tuple(node for node in group if isinstance(node, SourceNode))
     processors = tuple(node for node in group if isinstance(node, ProcessorNode))
