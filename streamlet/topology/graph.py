@@ -143,10 +143,14 @@ class Graph:
         self._readers: dict[str, str] = {}
         self._origins: dict[str, bool] = {}
         self._globals: dict[str, GlobalTableSpec] = {}
-        self._mergeable: list[MergeableRepartition] = []
-        self._joins: list[InnerJoin] = []
-        self._foreign_joins: list[ForeignJoin] = []
-        self._tables: list[SourceTable] = []
+        #: Topics between two subtopologies that may be merged with others.
+        self.mergeable: list[MergeableRepartition] = []
+        #: Joins that need one store if their sides turn out to be one stream.
+        self.inner_joins: list[InnerJoin] = []
+        #: Joins by foreign keys; their own nodes are added like others.
+        self.foreign_joins: list[ForeignJoin] = []
+        #: Tables whose stores are there only if something reads them.
+        self.source_tables: list[SourceTable] = []
         self._frozen: dict[frozenset[str], Topology] = {}
 
     @property
@@ -310,22 +314,6 @@ class Graph:
             return {name}
         return set().union(*(self.sources_of(parent) for parent in node.parents))
 
-    def add_mergeable(self, repartition: MergeableRepartition) -> None:
-        """Declare a topic between two subtopologies that may be merged with others."""
-        self._mergeable.append(repartition)
-
-    def add_inner_join(self, join: InnerJoin) -> None:
-        """Declare a join that needs one store if its sides turn out to be one stream."""
-        self._joins.append(join)
-
-    def add_foreign_join(self, join: ForeignJoin) -> None:
-        """Declare a join by foreign keys; its own nodes are added like others."""
-        self._foreign_joins.append(join)
-
-    def add_source_table(self, table: SourceTable) -> None:
-        """Declare a table whose store is there only if something reads it."""
-        self._tables.append(table)
-
     def freeze(self, optimizations: Iterable[str] = ()) -> Topology:
         """The finished topology; nothing can be added afterwards.
 
@@ -347,7 +335,7 @@ class Graph:
             nodes = with_partitioners(nodes, parts)
             parts = split(self.application, nodes.values(), *topics)
             tables = tuple(self._globals.values())
-            joins = tuple(self._foreign_joins)
+            joins = tuple(self.foreign_joins)
             self._frozen[rules] = Topology(self.application, parts, tables, changes, joins)
             for part in parts:
                 check_origins(part)
@@ -375,12 +363,12 @@ class Graph:
         self, rules: frozenset[str]
     ) -> tuple[Mapping[str, Node], tuple[Optimization, ...]]:
         """The nodes by name, and the changes that the rules made to them."""
-        nodes, changes = without_unread_stores(self._nodes, self._tables), []
+        nodes, changes = without_unread_stores(self._nodes, self.source_tables), []
         if MERGE_REPARTITION_TOPICS in rules:
-            nodes, merged = with_merged_topics(self.application, nodes, self._mergeable)
+            nodes, merged = with_merged_topics(self.application, nodes, self.mergeable)
             changes += merged
         if SINGLE_STORE_SELF_JOIN in rules:
-            nodes, shared = with_single_stores(nodes, self._joins)
+            nodes, shared = with_single_stores(nodes, self.inner_joins)
             changes += shared
         return nodes, tuple(changes)
 

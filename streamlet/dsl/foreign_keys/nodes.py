@@ -151,7 +151,7 @@ class _ForeignJoin:
             values="passed on",
         )
         join = ForeignJoin(names.subscribe, names.keep, self._left_detour(), self._right_detour())
-        builder.graph.add_foreign_join(join)
+        builder.graph.foreign_joins.append(join)
         return TableNode(builder, names.result, use, spec)
 
     def _add_subscriptions(self, builder: Builder) -> None:

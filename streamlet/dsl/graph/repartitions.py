@@ -76,7 +76,7 @@ def add_repartition(
     graph.add_sink(SinkNode(sink, (filter_,), topic, how.key, values[0], how.partitioner))
     graph.add_source(SourceNode(source, (topic,), how.key, values[1]))
     if how.mergeable:
-        graph.add_mergeable(
+        graph.mergeable.append(
             MergeableRepartition(
                 *(topic, *names, how.key, how.value), lambda: nulls.wanted, filtering
             )

@@ -162,7 +162,7 @@ class _Join:
         builder.named_processor(merge, names, lambda _: PassOn(), values="passed on")
         if self.kind == "inner":
             self_join = self._self_join(builder, merge, windowed[0], stores.records[0])
-            builder.graph.add_inner_join(InnerJoin(windowed, names, stores.records, self_join))
+            builder.graph.inner_joins.append(InnerJoin(windowed, names, stores.records, self_join))
         return StreamNode(builder, merge)
 
     def _self_join(self, builder: Builder, name: str, kept: str, store: str) -> ProcessorNode:

@@ -131,7 +131,7 @@ def source_node(
     if spec.source_topic is not None and not spec.named:
         passing = builder.node(own, (parent,), lambda _: UnreadTable(), skip_nulls="key", **flags)
         passing = attrs.evolve(passing, unread=spec)
-        builder.graph.add_source_table(SourceTable(spec.name, passing, lambda: use.olds))
+        builder.graph.source_tables.append(SourceTable(spec.name, passing, lambda: use.olds))
     views = () if history_ms is None else (newest_view(owner(value)),)
     return TableNode(builder, own, use, spec, views, history_ms=history_ms)
 
