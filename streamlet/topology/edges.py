@@ -12,8 +12,7 @@ from collections.abc import Mapping
 import attrs
 
 from streamlet.topology.graph import Topology
-from streamlet.topology.nodes import ProcessorNode
-from streamlet.topology.reach import global_before, reaches
+from streamlet.topology.reach import first_before, global_before, reaches
 from streamlet.topology.subtopologies import Subtopology
 
 #: Most input partitions whose records may meet in one partition of a repartition topic: what a
@@ -64,7 +63,7 @@ def edges_of(topology: Topology, counts: Mapping[str, int] | None = None) -> tup
     found = {
         name: Edge(name, "plain by wish", plain=True)
         if one.plain
-        else _edge(topology, name, counts)
+        else Edge(name, _reason(topology, name, counts))
         for name, one in sorted(topics.items())
     }
     while waiting := _behind_others(topology, found):
@@ -97,53 +96,39 @@ def _behind_others(topology: Topology, found: Mapping[str, Edge]) -> dict[str, E
     }
 
 
-def _edge(topology: Topology, topic: str, counts: Mapping[str, int] | None) -> Edge:
-    writers = [part for part in topology.subtopologies if topic in part.output_topics]
+def _reason(topology: Topology, topic: str, counts: Mapping[str, int] | None) -> str | None:
+    """The reason why origins do not tell repetitions in a topic; None: they do."""
     if counts is not None:
         sources = sum(counts[name] for name in sources_into(topology, topic))
         if sources > MOST_SOURCES:
-            reason = f"records of {sources} input partitions meet in it, {MOST_SOURCES} at most can"
-            return Edge(topic, reason)
-    for part in writers:
+            return f"records of {sources} input partitions meet in it, {MOST_SOURCES} at most can"
+    for part in topology.subtopologies:
+        if topic not in part.output_topics:
+            continue
         if part.patterns:
-            reason = f"the topics that match {' and '.join(part.patterns)} may change"
-            return Edge(topic, reason)
-        varying = _varying_before(part, topic)
+            return f"the topics that match {' and '.join(part.patterns)} may change"
+        varies = (one for one in part.processors if one.timed or not one.deterministic)
+        varying = first_before(part, varies, topic)
         if varying is not None:
-            why = (
-                f"results come {varying.timed}"
-                if varying.timed
-                else "function is non_deterministic()"
-            )
-            reason = (
+            timed = varying.timed
+            why = f"results come {timed}" if timed else "function is non_deterministic()"
+            return (
                 f"behind {varying.name}, whose {why}: read again after a crash, the same records "
                 "may become other records"
             )
-            return Edge(topic, reason)
         looking = global_before(part, topic)
         if looking is not None:
-            reason = (
+            return (
                 f"behind {looking.name}, which looks into the global table "
                 f"{' and '.join(looking.globals)}: read again after a crash, the same records may "
                 "meet newer rows and become other records"
             )
-            return Edge(topic, reason)
         leading = _topics_before(part, topic)
         if part.stateful and len(leading) > 1:
-            inputs = ", ".join(leading)
-            reason = (
-                f"subtopology {part.id} has a store and reads {inputs}: read again after a crash, "
-                "their records may meet in another order and become other records"
+            return (
+                f"subtopology {part.id} has a store and reads {', '.join(leading)}: read again "
+                "after a crash, their records may meet in another order and become other records"
             )
-            return Edge(topic, reason)
-    return Edge(topic)
-
-
-def _varying_before(subtopology: Subtopology, topic: str) -> ProcessorNode | None:
-    """The first operator of whose results others may come a second time, and may reach a topic."""
-    for node in subtopology.processors:
-        if (node.timed or not node.deterministic) and reaches(subtopology, node, topic):
-            return node
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.topology.subtopologies import Node, Subtopology
@@ -10,10 +10,7 @@ from streamlet.topology.subtopologies import Node, Subtopology
 
 def timed_before(subtopology: Subtopology, topic: str) -> ProcessorNode | None:
     """The first operator whose results come at times of their own, and may reach a topic."""
-    timed = (
-        node for node in subtopology.processors if node.timed and reaches(subtopology, node, topic)
-    )
-    return next(timed, None)
+    return first_before(subtopology, (one for one in subtopology.processors if one.timed), topic)
 
 
 def answers_before(subtopology: Subtopology, topic: str) -> str | None:
@@ -25,12 +22,7 @@ def answers_before(subtopology: Subtopology, topic: str) -> str | None:
 
 def global_before(subtopology: Subtopology, topic: str) -> ProcessorNode | None:
     """The first operator that looks into a global table, and whose results may reach a topic."""
-    looking = (
-        node
-        for node in subtopology.processors
-        if node.globals and reaches(subtopology, node, topic)
-    )
-    return next(looking, None)
+    return first_before(subtopology, (one for one in subtopology.processors if one.globals), topic)
 
 
 def joined_before(subtopology: Subtopology, topic: str) -> ProcessorNode | None:
@@ -42,7 +34,14 @@ def joined_before(subtopology: Subtopology, topic: str) -> ProcessorNode | None:
         return None
     stores = {spec.name for spec in subtopology.stores if spec.join}
     joins = (node for node in subtopology.processors if stores & {*node.reads})
-    return next((node for node in joins if reaches(subtopology, node, topic)), None)
+    return first_before(subtopology, joins, topic)
+
+
+def first_before(
+    subtopology: Subtopology, nodes: Iterable[ProcessorNode], topic: str
+) -> ProcessorNode | None:
+    """The first of these operators whose results may reach a topic."""
+    return next((node for node in nodes if reaches(subtopology, node, topic)), None)
 
 
 def reaches(subtopology: Subtopology, start: Node, topic: str) -> bool:
