@@ -43,7 +43,10 @@ class BranchedKStream(Generic[K, V]):
         self._branches: dict[str, KStream[K, Any]] = {}
         self._finished = False
         self._node = stream._below(
-            "KSTREAM-BRANCH-", lambda context: self._operator()(context), name or None, "same"
+            "KSTREAM-BRANCH-",
+            lambda context: self._operator()(context),
+            name or None,
+            results="same",
         )
 
     def branch(

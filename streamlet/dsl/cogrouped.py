@@ -253,7 +253,7 @@ def merged(
         parent = partitioned(builder, grouped, spec, number)
         name = builder.graph.new_name("COGROUPKSTREAM-AGGREGATE-", given, f"-cogroup-agg-{number}")
         builder.named_processor(
-            name, (parent,), made(name), spec.name, skip_nulls=skip_nulls, keeps=True
+            name, (parent,), made(name), writes=spec.name, skip_nulls=skip_nulls, keeps=True
         )
         folds.append(name)
     name = builder.graph.new_name("COGROUPKSTREAM-MERGE-", given, "-cogroup-merge")

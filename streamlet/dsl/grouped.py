@@ -334,7 +334,7 @@ class KGroupedStream(Generic[K, V]):
         flags: NodeFlags = {"timed": timed, "keeps": True}
         if call == "count()":
             flags["values"] = "ignored"
-        builder.named_processor(name, (parent,), make, spec.name, **flags)
+        builder.named_processor(name, (parent,), make, writes=spec.name, **flags)
         return KTable(TableNode(builder, name, use, spec), self._key, value)
 
     def _partitioned(self, store: StoreSpec, counted: bool) -> str:

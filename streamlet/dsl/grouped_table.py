@@ -211,7 +211,7 @@ class KGroupedTable(Generic[K, V]):
             operator = skipping_nulls(name, context, fold, values=True)
             return on_commit(operator, kept, use, context) if held else operator
 
-        builder.named_processor(name, (source,), make, spec.name, timed=timed, keeps=True)
+        builder.named_processor(name, (source,), make, writes=spec.name, timed=timed, keeps=True)
         return KTable(TableNode(builder, name, use, spec), self._key, value)
 
     def _repartitioned(self, how: Repartition) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 import attrs
 
@@ -15,7 +15,7 @@ from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.folds.deduplication import Deduplicate, deduplication_store
 from streamlet.dsl.global_table import GlobalKTable, joined_globally
-from streamlet.dsl.graph.builder import Make
+from streamlet.dsl.graph.builder import Make, MakeNode, NodeParts
 from streamlet.dsl.graph.durations import Duration, milliseconds, window_ms
 from streamlet.dsl.graph.functions import check_not_marked, check_takes, takes, takes_async
 from streamlet.dsl.graph.inference import (
@@ -72,7 +72,7 @@ from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 from streamlet.topology.drawing import picture_of
 from streamlet.topology.names import check_topic_name
-from streamlet.topology.nodes import Partitions, Results, Timed
+from streamlet.topology.nodes import Partitions, Timed
 from streamlet.topology.operator import RetryRule, TaskContext
 from streamlet.user_code import shown
 from streamlet.visible import visible
@@ -133,12 +133,7 @@ class KStream(Generic[K, V]):
             >>> run(orders=[("lamp", 1), ("desk", 2)])
             {'large': [('desk', 2)]}
         """
-        function = plain(predicate, self._value.of)
-        check_takes("filter()", function, "key", "value", context=True)
-        node = self._below(
-            "KSTREAM-FILTER-", self._applied(function, lambda f: Filter(f, keep=True)), name, "same"
-        )
-        return KStream(node, self._key, self._value)
+        return self._filtered("filter()", predicate, name, keep=True)
 
     def filter_not(
         self, predicate: Callable[[K, V], object], *, name: str | None = None
@@ -153,15 +148,7 @@ class KStream(Generic[K, V]):
             >>> run(orders=[("lamp", 3), ("lamp", -1)])
             {'sold': [('lamp', 3)]}
         """
-        function = plain(predicate, self._value.of)
-        check_takes("filter_not()", function, "key", "value", context=True)
-        node = self._below(
-            "KSTREAM-FILTER-",
-            self._applied(function, lambda f: Filter(f, keep=False)),
-            name,
-            "same",
-        )
-        return KStream(node, self._key, self._value)
+        return self._filtered("filter_not()", predicate, name, keep=False)
 
     def select_key(
         self,
@@ -213,7 +200,7 @@ class KStream(Generic[K, V]):
         kinds = self._pair_kinds("map()", (key, value), pair_types(result_type(function)))
         own = owner_of(*kinds)
         make = self._applied(function, lambda f: Map(f, own))
-        return KStream(self._below("KSTREAM-MAP-", make, name, "rekeyed"), *kinds)
+        return KStream(self._below("KSTREAM-MAP-", make, name, results="rekeyed"), *kinds)
 
     @overload
     def map_values(
@@ -332,12 +319,12 @@ class KStream(Generic[K, V]):
         count = takes_async(CALL, function, "key", "value")
         check_calls(concurrency, order)
         limit = None if timeout is None else milliseconds(f"{CALL}: timeout", timeout, 1)
-        in_order = order == "partition"
-        key = None if in_order else self._key.needed(CALL, "key", takes=False)
-        how = concurrency, limit, retry_rule(retry), in_order
+        key = self._key.needed(CALL, "key", takes=False) if order == "key" else None
+        how = concurrency, limit, retry_rule(retry), order == "partition"
         made = with_own_key(function, self._key, count == 2)
         calls = MapValuesAsync(made, count, *how, key)
-        node = self._below_calls(calls, name)
+        prefix = "KSTREAM-MAPVALUESASYNC-"
+        node = self._below(prefix, lambda _: calls, name, timed="when calls end")
         kind = node.builder.result(value, awaited_type(result_type(function)), CALL, "value")
         return KStream(node, self._key, kind)
 
@@ -431,10 +418,8 @@ class KStream(Generic[K, V]):
         owners = owner_of(self._key, self._value), owner_of(kind)
         make = applied(function, lambda f: MapBatches(f, max_records, wait_ms, *owners))
         timed: Timed = "when batches end" if wait_ms else ""
-        above, builder = self._node, self._node.builder
-        own = builder.graph.new_name("KSTREAM-MAPBATCHES-", name)
-        builder.named_processor(own, (above.name,), make, timed=timed)
-        return KStream(StreamNode(builder, own, above.rekeyed), self._key, kind)
+        node = self._below("KSTREAM-MAPBATCHES-", make, name, timed=timed)
+        return KStream(node, self._key, kind)
 
     def flat_map(
         self,
@@ -464,7 +449,7 @@ class KStream(Generic[K, V]):
         kinds = self._pair_kinds("flat_map()", (key, value), inferred)
         own = owner_of(*kinds)
         make = self._applied(function, lambda f: FlatMap(f, own))
-        return KStream(self._below("KSTREAM-FLATMAP-", make, name, "rekeyed"), *kinds)
+        return KStream(self._below("KSTREAM-FLATMAP-", make, name, results="rekeyed"), *kinds)
 
     @overload
     def flat_map_values(
@@ -520,7 +505,7 @@ class KStream(Generic[K, V]):
             ['lamp']
         """
         check_takes("peek()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-PEEK-", self._applied(function, Peek), name, "same")
+        node = self._below("KSTREAM-PEEK-", self._applied(function, Peek), name, results="same")
         return KStream(node, self._key, self._value)
 
     def foreach(self, function: Callable[[K, V], object], *, name: str | None = None) -> None:
@@ -555,15 +540,13 @@ class KStream(Generic[K, V]):
             [order]: lamp, 3
             {}
         """
-        builder = self._node.builder
-        own = builder.graph.new_name("KSTREAM-PRINTER-", name)
         shown = self._node.name if label is None else label
 
         def show(key: Any, value: Any) -> None:
             text = f"[{shown}]: {key}, {value}"
             print(visible(text) if sys.stdout.isatty() else text, flush=True)
 
-        builder.named_processor(own, (self._node.name,), applied(show, Foreach))
+        self._below("KSTREAM-PRINTER-", applied(show, Foreach), name)
 
     def deduplicate(
         self,
@@ -1414,6 +1397,16 @@ class KStream(Generic[K, V]):
 
     # Inside.
 
+    def _filtered(
+        self, call: str, predicate: Any, name: str | None, *, keep: bool
+    ) -> KStream[K, V]:
+        """The records for which a function is true, if ``keep``, else the others."""
+        function = plain(predicate, self._value.of)
+        check_takes(call, function, "key", "value", context=True)
+        make = self._applied(function, lambda f: Filter(f, keep))
+        node = self._below("KSTREAM-FILTER-", make, name, results="same")
+        return KStream(node, self._key, self._value)
+
     def _selected(
         self, call: str, function: Any, key: Any, name: str | None
     ) -> tuple[StreamNode, Kind, Kind]:
@@ -1422,7 +1415,7 @@ class KStream(Generic[K, V]):
         kind = self._node.builder.result(key, self._result_type(function, 2), call, "key")
         own = owner_of(kind)
         make = self._applied(made, lambda f: SelectKey(f, own))
-        return self._below("KSTREAM-KEY-SELECT-", make, name, "rekeyed"), kind, self._value
+        return self._below("KSTREAM-KEY-SELECT-", make, name, results="rekeyed"), kind, self._value
 
     def _applied(self, function: Any, make: Callable[[Any], Any], keyed: bool = True) -> Make:
         """A factory of operators with a user's function, given a key of its own if any."""
@@ -1451,18 +1444,13 @@ class KStream(Generic[K, V]):
         )
 
     def _below(
-        self, prefix: str, make: Make, name: str | None = None, results: Results = "others"
+        self, prefix: str, make: MakeNode, name: str | None, **parts: Unpack[NodeParts]
     ) -> StreamNode:
-        """Add an operator with a user function below this stream."""
+        """The node of an operator below this one's."""
         above = self._node
-        own = above.builder.processor(prefix, (above.name,), make, name=name, results=results)
-        return StreamNode(above.builder, own, above.rekeyed or results == "rekeyed")
-
-    def _below_calls(self, calls: MapValuesAsync, name: str | None) -> StreamNode:
-        above, builder = self._node, self._node.builder
-        own = builder.graph.new_name("KSTREAM-MAPVALUESASYNC-", name)
-        builder.named_processor(own, (above.name,), lambda _: calls, timed="when calls end")
-        return StreamNode(builder, own, above.rekeyed)
+        own = above.builder.processor(prefix, (above.name,), make, name, **parts)
+        rekeyed = above.rekeyed or parts.get("results") == "rekeyed"
+        return StreamNode(above.builder, own, rekeyed)
 
     def _joined(
         self,

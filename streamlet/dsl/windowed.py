@@ -250,7 +250,7 @@ class WindowedKStream(Generic[K, V]):
         flags: NodeFlags = {"timed": self._timed, "keeps": True}
         if folding.counts:
             flags["values"] = "ignored"
-        builder.named_processor(name, (parent,), make, spec.name, **flags)
+        builder.named_processor(name, (parent,), make, writes=spec.name, **flags)
         if self._late is not None:
             add_late(builder, name, self._late, grouped._key, grouped._value)
         closing = None if self._final or isinstance(windows, UnlimitedWindows) else windows

@@ -88,7 +88,7 @@ class CopiedTable:
                     sink, (packed,), topic, key, raw, partitions_of=wire_columns.partitions_of
                 ),
                 SourceNode(source, (topic,), key, raw),
-                builder.node(self.copies, (source,), copied, self.store, by_key=True),
+                builder.node(self.copies, (source,), copied, writes=self.store, by_key=True),
                 *nodes,
             ),
         )

@@ -47,6 +47,8 @@ from streamlet.topology.operator import (
 
 #: Makes an operator for one task, given its context.
 Make = Callable[[TaskContext], Operator | OperatorInParts]
+#: The same of one that calls services, too.
+MakeNode = Make | Callable[[TaskContext], CallingOperator]
 
 
 #: Operators whose output does not come with their batch.
@@ -67,6 +69,18 @@ class NodeFlags(TypedDict, total=False):
     results: Results
     values: Values
     keeps: bool
+
+
+class NodeParts(NodeFlags, total=False):
+    """What a node has besides its name, its parents and its operator.
+
+    ``writes`` and ``reads`` name its stores. ``skip_nulls`` keeps records away from it that lack a
+    ``"key"``, a ``"value"``, or either (``"key value"``).
+    """
+
+    writes: str | None
+    reads: tuple[str, ...]
+    skip_nulls: str
 
 
 class Builder:
@@ -175,44 +189,27 @@ class Builder:
         self,
         prefix: str,
         parents: tuple[str, ...],
-        make: Make,
-        *,
-        writes: str | None = None,
-        reads: tuple[str, ...] = (),
-        skip_nulls: str = "",
+        make: MakeNode,
         name: str | None = None,
-        by_key: bool = False,
-        results: Results = "others",
-        values: Values = "used",
+        **parts: Unpack[NodeParts],
     ) -> str:
-        """Add an operator below its parents; its name, which is made up if none is given.
-
-        ``skip_nulls`` keeps records away from it that lack a ``"key"``, a ``"value"``, or either
-        (``"key value"``).
-        """
+        """Add an operator below its parents; its name, which is made up if none is given."""
         own = self.graph.new_name(prefix, name)
-        flags: NodeFlags = {"by_key": by_key, "results": results, "values": values}
-        self.named_processor(own, parents, make, writes, reads, skip_nulls, **flags)
+        self.named_processor(own, parents, make, **parts)
         return own
 
     def named_processor(
-        self,
-        name: str,
-        parents: tuple[str, ...],
-        make: Make | Callable[[TaskContext], CallingOperator],
-        writes: str | None = None,
-        reads: tuple[str, ...] = (),
-        skip_nulls: str = "",
-        **flags: Unpack[NodeFlags],
+        self, name: str, parents: tuple[str, ...], make: MakeNode, **parts: Unpack[NodeParts]
     ) -> None:
-        """Add an operator whose name is there already; flags as those of a ``ProcessorNode``."""
-        self.graph.add_processor(self.node(name, parents, make, writes, reads, skip_nulls, **flags))
+        """Add an operator whose name is there already."""
+        self.graph.add_processor(self.node(name, parents, make, **parts))
 
     def node(
         self,
         name: str,
         parents: tuple[str, ...],
-        make: Make | Callable[[TaskContext], CallingOperator],
+        make: MakeNode,
+        *,
         writes: str | None = None,
         reads: tuple[str, ...] = (),
         skip_nulls: str = "",

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
-from streamlet.dsl.graph.builder import Builder, Make
+from streamlet.dsl.graph.builder import Builder, Make, NodeParts
 from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
@@ -192,15 +192,15 @@ class _Join:
         other, unmatched = stores.records[1 - side], stores.unmatched
         if self.kind == "inner":
             matching = self._matching(other, side)
-            how = {**self._together(), "values": self.joiner.values}
-            builder.named_processor(name, (kept,), matching, None, (other,), "key value", **how)
+            parts = NodeParts(reads=(other,), skip_nulls="key value", values=self.joiner.values)
+            builder.named_processor(name, (kept,), matching, **parts, **self._together())
         else:
             make = self._waiting(name, other, unmatched, side)
             if self.windows.interval_ms:
                 more: dict[str, Any] = {"timed": "by the clock"}
             else:
                 more = {**self._together(), "in_order": True}
-            builder.named_processor(name, (kept,), make, unmatched, (other,), **more)
+            builder.named_processor(name, (kept,), make, writes=unmatched, reads=(other,), **more)
 
     def _together(self) -> dict[str, Any]:
         """The bound on records that are taken together, if they may be.

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.dsl.graph.builder import NodeParts
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
@@ -170,8 +171,9 @@ def _add_later(
             name,
         )
 
-    how_taken: dict[str, Any] = {"by_key": True, "in_order": True, "grace_ms": grace_ms}
-    builder.named_processor(name, (left.name,), make, spec.name, join.rows.stores, **how_taken)
+    stores = NodeParts(writes=spec.name, reads=join.rows.stores)
+    parts = NodeParts(**stores, by_key=True, in_order=True, grace_ms=grace_ms)
+    builder.named_processor(name, (left.name,), make, **parts)
     return name
 
 

@@ -123,11 +123,7 @@ def source_node(
     # none is out of it because of another.
     flags = NodeFlags(by_key=True, spread_ms=history_ms, values="passed on")
     stored: NodeFlags = {**flags, "values": "stored", "keeps": True} if as_read else flags
-    builder.named_processor(
-        *(own, (parent,), make, spec.name),
-        skip_nulls="key",
-        **stored,
-    )
+    builder.named_processor(own, (parent,), make, writes=spec.name, skip_nulls="key", **stored)
     if spec.source_topic is not None and not spec.named:
         passing = builder.node(own, (parent,), lambda _: UnreadTable(), skip_nulls="key", **flags)
         passing = attrs.evolve(passing, unread=spec)
