@@ -11,7 +11,6 @@ from streamlet.absent import explains_misuse
 from streamlet.arguments import never_by_hand
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.functions import check_takes, takes
-from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike, no_headers
 from streamlet.dsl.graph.one_app import same_app
@@ -19,7 +18,7 @@ from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.joins.joiner import Joiner
+from streamlet.dsl.joins.joiner import joiner_of
 from streamlet.dsl.joins.row_lookups import GlobalJoin
 from streamlet.dsl.operators.copies import owner
 from streamlet.dsl.rows.sources import TableSource
@@ -132,9 +131,8 @@ def joined_globally(
         builder.keep_null_keys(stream._node.name)
     spec = table._spec.store
 
-    inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
-    result = builder.result(value, inferred, call, "value")
-    made = Joiner.of(joiner, (stream._key, stream._value, table._value), count, result)
+    kinds = stream._key, stream._value, table._value
+    made, result = joiner_of(call, builder, joiner, kinds, count, value)
     own, on = made.given(owner(spec.value)), with_own_key(on, stream._key)
 
     def make(context: TaskContext) -> GlobalJoin:
@@ -142,9 +140,8 @@ def joined_globally(
         dropped = lambda records: context.dropped(name, records)  # noqa: E731
         return GlobalJoin(kept, (), made, left, own, on, spec.key, dropped)
 
-    name = builder.graph.new_name(
-        "KSTREAM-LEFTJOIN-", given
-    )  # of inner joins, too, as in Kafka Streams
+    # Of inner joins, too, as in Kafka Streams.
+    name = builder.graph.new_name("KSTREAM-LEFTJOIN-", given)
     builder.named_processor(
         name, (stream._node.name,), make, skip_nulls="value", globals=(spec.name,)
     )

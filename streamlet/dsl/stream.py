@@ -197,7 +197,8 @@ class KStream(Generic[K, V]):
             {'stock': [('LAMP', -3)]}
         """
         check_takes("map()", function, "key", "value", context=True)
-        kinds = self._pair_kinds("map()", (key, value), pair_types(result_type(function)))
+        inferred = pair_types(result_type(function))
+        kinds = self._node.builder.results((key, value), inferred, "map()")
         own = owner_of(*kinds)
         make = self._applied(function, lambda f: Map(f, own))
         return KStream(self._below("KSTREAM-MAP-", make, name, results="rekeyed"), *kinds)
@@ -446,7 +447,7 @@ class KStream(Generic[K, V]):
         """
         check_takes("flat_map()", function, "key", "value", context=True, yields=True)
         inferred = pair_types(element_type(result_type(function)))
-        kinds = self._pair_kinds("flat_map()", (key, value), inferred)
+        kinds = self._node.builder.results((key, value), inferred, "flat_map()")
         own = owner_of(*kinds)
         make = self._applied(function, lambda f: FlatMap(f, own))
         return KStream(self._below("KSTREAM-FLATMAP-", make, name, results="rekeyed"), *kinds)
@@ -1224,11 +1225,8 @@ class KStream(Generic[K, V]):
         processing = Processing("process()", self._node, kinds, stores, name)
         added = processing.added(processor, options, schedules, False)
         node = StreamNode(self._node.builder, added.name, rekeyed=True, children=added.children)
-        return KStream(
-            node,
-            node.builder.result(key, added.key, "process()", "key"),
-            node.builder.result(value, added.value, "process()", "value"),
-        )
+        inferred = added.key, added.value
+        return KStream(node, *node.builder.results((key, value), inferred, "process()"))
 
     @overload
     def process_values(
@@ -1432,16 +1430,6 @@ class KStream(Generic[K, V]):
         if isinstance(function, Expression):
             return type_of(function, self._key.of, self._value.of)
         return result_type(function, *(self._key.of, self._value.of)[-count:])
-
-    def _pair_kinds(
-        self, call: str, given: tuple[Any, Any], inferred: tuple[Any, Any]
-    ) -> tuple[Kind, Kind]:
-        """The kinds of the keys and values of pairs that a function returns."""
-        result = self._node.builder.result
-        return (
-            result(given[0], inferred[0], call, "key"),
-            result(given[1], inferred[1], call, "value"),
-        )
 
     def _below(
         self, prefix: str, make: MakeNode, name: str | None, **parts: Unpack[NodeParts]

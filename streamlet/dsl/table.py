@@ -414,10 +414,7 @@ class KTable(Generic[K, V]):
         """
         check_takes("group_by()", function, "key", "value")
         inferred = pair_types(result_type(function, self._key.of, self._value.of))
-        kinds = (
-            self._node.builder.result(key, inferred[0], "group_by()", "key"),
-            self._node.builder.result(value, inferred[1], "group_by()", "value"),
-        )
+        kinds = self._node.builder.results((key, value), inferred, "group_by()")
         return KGroupedTable(self._node, with_own_key(function, self._key), *kinds, name)
 
     def suppress(

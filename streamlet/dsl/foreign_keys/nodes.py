@@ -24,7 +24,6 @@ from streamlet.dsl.foreign_keys.right_side import (
 )
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.functions import form_of, takes
-from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
 from streamlet.dsl.graph.one_app import same_app
@@ -32,7 +31,7 @@ from streamlet.dsl.graph.ownership import owner_for_reader, with_own_key
 from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.joins.joined_rows import TableRows
-from streamlet.dsl.joins.joiner import Joiner
+from streamlet.dsl.joins.joiner import Joiner, joiner_of
 from streamlet.dsl.joins.table_table import rows_of
 from streamlet.dsl.rows.sources import TableSource, ToTable
 from streamlet.dsl.rows.versioned import for_newest
@@ -93,10 +92,10 @@ def joined_by_foreign_key(
     count = form_of(call, joiner, *_FORMS)
     for use in (one.use, other.use):
         use.want_olds()
-    of = (left._key.of, right._key.of, left._value.of, right._value.of)
-    kinds = {4: of, 3: (of[0], *of[2:]), 2: of[2:]}
     value, store, name = result
-    kind = one.builder.result(value, result_type(joiner, *kinds[count]), call, "value")
+    keys = (left._key, right._key) if count == len(_FORMS[0]) else (left._key,)
+    kinds = *keys, left._value, right._value
+    made, kind = joiner_of(call, one.builder, joiner, kinds, count, value)
     serdes = _Serdes(
         left._key.needed(call, "key", takes=False),
         right._key.needed(call, "key", takes=False),
@@ -104,8 +103,6 @@ def joined_by_foreign_key(
         right._value.needed(call, "value", takes=False),
     )
     names, named = ForeignNames.of(one.builder, name), name is not None
-    keys = (left._key, right._key) if count == len(_FORMS[0]) else (left._key,)
-    made = Joiner.of(joiner, (*keys, left._value, right._value), count, kind)
     join = _ForeignJoin(one, other, serdes, foreign, made, keeps_left, names, named)
     return join.added(store, kind.needed(call, "value")), kind
 

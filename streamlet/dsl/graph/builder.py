@@ -123,6 +123,15 @@ class Builder:
         """``Kind.of_result``, with the default of the application where nothing is known."""
         return Kind.of_result(given, inferred, call, role).or_default(self._defaults[role])
 
+    def results(
+        self, given: tuple[Any, Any], inferred: tuple[Any, Any], call: str
+    ) -> tuple[Kind, Kind]:
+        """The kinds of keys and values that a user function returns."""
+        (key, value), (key_type, value_type) = given, inferred
+        return self.result(key, key_type, call, "key"), self.result(
+            value, value_type, call, "value"
+        )
+
     def merged(self, one: Kind, other: Kind, role: str) -> Kind:
         """``Kind.merged``, with the default of the application where the two differ."""
         return Kind.merged(one, other, role).or_default(self._defaults[role])

@@ -7,7 +7,9 @@ from typing import Any
 
 import attrs
 
+from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.functions import makes_new
+from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.ownership import (
     owner_of,
@@ -69,3 +71,21 @@ class Joiner:
         """The result for one pair of rows or values."""
         made = self.function(*arguments)
         return made if self.own is None else self.own(made)
+
+
+def joiner_of(
+    call: str, builder: Builder, function: Any, kinds: Sequence[Kind], takes: int, value: Any
+) -> tuple[Joiner, Kind]:
+    """The joiner of a key and values of these kinds, and the kind of its results.
+
+    Args:
+        call: the method.
+        builder: of the application.
+        function: the user's.
+        kinds: of the key or keys and the values.
+        takes: how many of them it takes, the last ones.
+        value: the type of its results, if the user gave one.
+    """
+    inferred = result_type(function, *(kind.of for kind in kinds[-takes:]))
+    result = builder.result(value, inferred, call, "value")
+    return Joiner.of(function, kinds, takes, result), result

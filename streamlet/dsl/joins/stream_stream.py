@@ -9,13 +9,12 @@ import attrs
 
 from streamlet.dsl.graph.builder import Builder, Make, NodeParts
 from streamlet.dsl.graph.functions import takes
-from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike, no_headers
 from streamlet.dsl.graph.one_app import same_app
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamFace, StreamNode
-from streamlet.dsl.joins.joiner import Joiner
+from streamlet.dsl.joins.joiner import Joiner, joiner_of
 from streamlet.dsl.joins.sides import Keep, MatchItself, MatchRecords, Side
 from streamlet.dsl.joins.stream_table import copartitioned
 from streamlet.dsl.joins.unmatched import Looks, MatchOrWait
@@ -87,9 +86,7 @@ def joined_streams(
     values = tuple(one._value.needed(call, "value", takes=False) for one in streams)
     parents = _copartitioned(call, streams, name)
     kinds = stream._key, stream._value, other._value
-    inferred = result_type(joiner, *(one.of for one in kinds[-count:]))
-    result = stream._node.builder.result(value, inferred, call, "value")
-    made = Joiner.of(joiner, kinds, count, result)
+    made, result = joiner_of(call, stream._node.builder, joiner, kinds, count, value)
     join = _Join(kind, windows, key, (values[0], values[1]), made)
     node = join.added(parents, Materialized.of(store), call, name)
     return node, stream._key, result

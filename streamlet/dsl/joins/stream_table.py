@@ -9,7 +9,6 @@ import attrs
 from streamlet.dsl.graph.builder import NodeParts
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import takes
-from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
 from streamlet.dsl.graph.one_app import same_app
@@ -18,7 +17,7 @@ from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamFace, StreamNode
 from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.versioned_stores import table_store
-from streamlet.dsl.joins.joiner import Joiner
+from streamlet.dsl.joins.joiner import Joiner, joiner_of
 from streamlet.dsl.joins.row_lookups import AsOfJoin, StreamTableJoin
 from streamlet.dsl.joins.with_grace import JoinLater
 from streamlet.dsl.operators.hot_store import accepting, copier
@@ -63,9 +62,8 @@ def joined(
             f"{rows.store.name} {theirs}; select_key() can make them alike"
         )
     kinds = stream._key, stream._value, table._value
-    inferred = result_type(joiner, *(kind.of for kind in kinds[-count:]))
-    result = left.builder.result(value, inferred, call, "value")
-    join = _RowJoin(rows, Joiner.of(joiner, kinds, count, result), call == "left_join()")
+    made, result = joiner_of(call, left.builder, joiner, kinds, count, value)
+    join = _RowJoin(rows, made, call == "left_join()")
     if join.left:
         left.builder.keep_null_keys(left.name)
     if grace_ms is None:

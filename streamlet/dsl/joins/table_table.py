@@ -9,7 +9,6 @@ import attrs
 
 from streamlet.dsl.graph.builder import Make, NodeFlags
 from streamlet.dsl.graph.functions import takes
-from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
 from streamlet.dsl.graph.one_app import same_app
@@ -17,7 +16,7 @@ from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.joins.joined_rows import JoinedRow, TableRows, TableTableJoin
-from streamlet.dsl.joins.joiner import Joiner
+from streamlet.dsl.joins.joiner import joiner_of
 from streamlet.dsl.joins.shared_changes import SharedTableJoin
 from streamlet.dsl.operators.stateless import PassOn
 from streamlet.dsl.rows.sources import TableSource
@@ -55,14 +54,9 @@ def joined_tables(
             f"{other.store.name} {keys[1]}; they must be alike"
         )
     shared = bool(one.builder.graph.sources_of(one.name) & one.builder.graph.sources_of(other.name))
-    result = one.builder.result(
-        value,
-        result_type(joiner, *(left._key.of, left._value.of, right._value.of)[-count:]),
-        call,
-        "value",
-    )
     kinds = left._key, left._value, right._value
-    makes = JoinedRow(Joiner.of(joiner, kinds, count, result), *_ALONE[call])
+    made, result = joiner_of(call, one.builder, joiner, kinds, count, value)
+    makes = JoinedRow(made, *_ALONE[call])
     for use in (one.use, other.use):
         # Those of a topic are read for nothing where two rows make one: readers of the join ask.
         if use.parent is not None or makes.left or makes.right or shared:
