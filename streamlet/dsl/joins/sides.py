@@ -16,7 +16,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.columnwise import later_times, moved_times
 from streamlet.dsl.joins.joiner import Joiner
-from streamlet.dsl.operators.columns import collect, has_null, nth, spread
+from streamlet.dsl.operators.columns import collect, complete, nth, spread_batch
 from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.hot_store import accepting, kept, keyed
 from streamlet.serdes import Serde
@@ -71,7 +71,7 @@ class Keep:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` for a key or value that the store's serdes refuse."""
-        mask = _complete(batch)
+        mask = complete(batch)
         part = batch if mask is None else batch.select(mask)
         part, ckeys, error = keyed(self.store, part)
         values, failure = self._kept(part.values)
@@ -187,20 +187,4 @@ def _spread(batch: Batch, counts: list[int]) -> Batch:
     """Each record, as many times as it has matches."""
     if len(counts) and max(counts) == 1:
         return batch if min(counts) else batch.select(counts)
-    return attrs.evolve(
-        batch,
-        offsets=spread(batch.offsets, counts),
-        keys=spread(batch.keys, counts),
-        values=spread(batch.values, counts),
-        timestamps=spread(batch.timestamps, counts),
-        headers=None if batch.headers is None else spread(batch.headers, counts),
-        olds=None,
-    )
-
-
-def _complete(batch: Batch) -> list[bool] | None:
-    """Mask of the records that have a key and a value; None: all."""
-    if not (has_null(batch.keys) or has_null(batch.values)):
-        return None
-    pairs = zip(batch.keys, batch.values, strict=True)
-    return [key is not None and value is not None for key, value in pairs]
+    return spread_batch(batch, counts)

@@ -23,7 +23,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed, WaitedRecord, joined
 from streamlet.dsl.joins.sides import PART, RECORDS, Side
-from streamlet.dsl.operators.columns import has_null
+from streamlet.dsl.operators.columns import complete, with_gaps
 from streamlet.dsl.operators.hot_store import Function, keyed
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.errors import StateError
@@ -215,23 +215,12 @@ class MatchOrWait:
 
         Up to the first record whose key a serde refuses, and what it failed on.
         """
-        pairs = zip(batch.keys, batch.values, strict=True)
-        mask = [key is not None and value is not None for key, value in pairs]
-        whole = not (has_null(batch.keys) or has_null(batch.values))
-        part, ckeys, error = keyed(self.other, batch if whole else batch.select(mask))
+        mask = complete(batch)
+        part, ckeys, error = keyed(self.other, batch if mask is None else batch.select(mask))
         found = self.other.found(ckeys, *self.side.spans(part.timestamps))
         raws = ckeys if self.key.exact is None else self.key.encode_column(ckeys)
-        rows = list(zip(raws, found, strict=True))
-        if whole:
-            return list(rows), error
-        ahead = iter(rows)
-        all_rows: list[tuple[bytes, list[Kept]] | None] = []
-        for complete in mask:
-            row = next(ahead, None) if complete else None
-            if complete and row is None:
-                break
-            all_rows.append(row)
-        return all_rows, error
+        rows: list[Any] = list(zip(raws, found, strict=True))
+        return (rows if mask is None else with_gaps([one or None for one in mask], rows)), error
 
     def _join(
         self,

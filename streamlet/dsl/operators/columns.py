@@ -79,6 +79,14 @@ def not_null(column: Iterable[Any]) -> list[bool]:
     return list(map(is_not, column, repeat(None)))
 
 
+def complete(batch: Batch) -> list[bool] | None:
+    """Mask of the records that have a key and a value; None: all."""
+    if not (has_null(batch.keys) or has_null(batch.values)):
+        return None
+    pairs = zip(batch.keys, batch.values, strict=True)
+    return [key is not None and value is not None for key, value in pairs]
+
+
 def nth(mask: Iterable[Any], count: int) -> int:
     """The index of true entry number ``count`` of a mask, counted from 0."""
     return next(islice((index for index, kept in enumerate(mask) if kept), count, None))
@@ -101,6 +109,22 @@ def with_gaps(keys: list[Any], found: Sequence[Any]) -> list[Any]:
 def spread(column: Sequence[Any], counts: list[int]) -> list[Any]:
     """Each entry repeated its count of times."""
     return columnwise.spread(column if type(column) is list else list(column), counts)
+
+
+def spread_batch(batch: Batch, counts: list[int], values: list[Any] | None = None) -> Batch:
+    """The records of a batch, each as often as its count says, without old values.
+
+    With ``values``, these are theirs.
+    """
+    return Batch(
+        batch.topic,
+        batch.partition,
+        spread(batch.offsets, counts),
+        spread(batch.keys, counts),
+        spread(batch.values, counts) if values is None else values,
+        spread(batch.timestamps, counts),
+        None if batch.headers is None else spread(batch.headers, counts),
+    )
 
 
 def over_values(function: Callable[..., Any], takes: int, keys: Any, values: Any) -> map[Any]:

@@ -18,7 +18,7 @@ from streamlet.dsl.operators.columns import (
     has_null,
     not_null,
     over_values,
-    spread,
+    spread_batch,
 )
 from streamlet.dsl.operators.copies import Own, groups, snapshots
 from streamlet.dsl.operators.pairs import plain_pair
@@ -197,16 +197,7 @@ def _with_pairs(batch: Batch, pairs: list[Any]) -> Batch:
 
 
 def _expanded(batch: Batch, groups: list[tuple[Any, ...]]) -> Batch:
-    counts = list(map(len, groups))
-    return attrs.evolve(
-        batch,
-        offsets=spread(batch.offsets, counts),
-        keys=spread(batch.keys, counts),
-        values=list(chain.from_iterable(groups)),
-        timestamps=spread(batch.timestamps, counts),
-        headers=None if batch.headers is None else spread(batch.headers, counts),
-        olds=None,
-    )
+    return spread_batch(batch, list(map(len, groups)), list(chain.from_iterable(groups)))
 
 
 @attrs.frozen
