@@ -21,10 +21,10 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire
-from streamlet.dsl.operators.columns import collect, finished, first_of, has_null, nth
+from streamlet.dsl.operators.columns import collect, converted, finished, first_of, has_null, nth
 from streamlet.dsl.operators.hot_store import kept
 from streamlet.dsl.rows.sources import TableSource
-from streamlet.serdes import ColumnError, Serde
+from streamlet.serdes import Serde
 from streamlet.topology.operator import TaskContext
 
 
@@ -106,11 +106,7 @@ class PackedRows:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a value cannot be encoded."""
         batch = _newest(self.name, self.context, batch)
-        error: BaseException | None = None
-        try:
-            raws = self.value.encode_column(batch.values)
-        except ColumnError as failed:
-            raws, error = failed.done, failed.cause
+        raws, error = converted(self.value.encode_column, batch.values)
         partition = wire.partition_bytes(self.context.task.partition)
         copies = [wire.copy_of(partition, raw) for raw in raws]
         times = [0] * len(copies) if self.first else None
@@ -174,10 +170,7 @@ class CopiedRows:
         """Raises ``OperatorFailed`` when a copy cannot be decoded."""
         check_keys(batch, self.process)
         raws, error = collect(map(wire.copied, batch.values), len(batch))
-        try:
-            values = self.table.value.decode_column(raws)
-        except ColumnError as failed:
-            values, error = failed.done, failed.cause
+        values, error = converted(self.table.value.decode_column, raws, error)
         out = self.table.process(first_of(batch, len(values)).with_values(values))
         if self.replaced is not None and out.olds is not None:
             self.replaced.note(self.table.store.ckeys(out.keys), out.olds)

@@ -29,6 +29,7 @@ from streamlet.dsl.joins.joined_rows import TableRows
 from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import (
     collect,
+    converted,
     finished,
     first_error,
     first_of,
@@ -39,7 +40,7 @@ from streamlet.dsl.operators.columns import (
 from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.hot_store import keyed
 from streamlet.dsl.operators.result_columns import ResultColumns
-from streamlet.serdes import ColumnError, Serde
+from streamlet.serdes import Serde
 from streamlet.serdes.serde import named
 from streamlet.topology.operator import TaskContext
 
@@ -102,7 +103,7 @@ class Subscribe:
         news, error = self._foreign_keys(batch.keys, batch.values, of_foreign)
         befores, old_error = self._foreign_keys(batch.keys, batch.olds[: len(news)], of_foreign)
         found, failure = collect(self.digest(batch.values[: len(befores)]), len(befores))
-        keys, unwritten = wire.encoded(of_key, batch.keys[: len(found)], failure)
+        keys, unwritten = converted(of_key.encode_column, batch.keys[: len(found)], failure)
         out, dropped = self._asked(batch, keys, found, news, befores)
         if dropped:
             self.context.dropped(self.name, dropped)
@@ -120,7 +121,7 @@ class Subscribe:
         news, _ = self._foreign_keys(one.keys, one.values, serdes[0])
         befores, _ = self._foreign_keys(one.keys, one.olds, serdes[0])
         digests, failure = collect(self.digest(one.values), 1)
-        keys, failure = wire.encoded(serdes[1], one.keys, failure)
+        keys, failure = converted(serdes[1].encode_column, one.keys, failure)
         if failure is not None:
             return OperatorFailed(index, done, again=True)
         instead, dropped = self._asked(one, keys, digests, news or [None], befores or [None])
@@ -149,7 +150,7 @@ class Subscribe:
         self, keys: list[Any], values: list[Any], serde: Serde[Any]
     ) -> tuple[list[bytes | None], BaseException | None]:
         found, failure = self.foreign.of_column(keys, values)
-        keys, unwritten = wire.encoded(serde, found, None)
+        keys, unwritten = converted(serde.encode_column, found)
         return keys, first_error(named("foreign_key=", unwritten), failure)
 
 
@@ -236,7 +237,7 @@ class JoinAnswers:
         """The digests of left rows, as ``Subscribe`` makes them."""
         rows = rows[: len(contents)]
         found, error = self.foreign.of_column(keys, rows)
-        named, error = wire.encoded(self.foreign_key, found, error)
+        named, error = converted(self.foreign_key.encode_column, found, error)
         if error is not None:
             named = list(map(self._named, keys, rows))
         return wire_columns.digests_of(contents, named)
@@ -244,7 +245,7 @@ class JoinAnswers:
     def _named(self, key: Any, row: Any) -> bytes | None:
         """The foreign key of a row, bytes; None if it has none, or the function fails."""
         found, error = collect(map(self.foreign.of, [key], [row]), 1)
-        raws, error = wire.encoded(self.foreign_key, found, error)
+        raws, error = converted(self.foreign_key.encode_column, found, error)
         return raws[0] if error is None else None
 
     def _keep_more(
@@ -267,10 +268,7 @@ class JoinAnswers:
         self, keys: list[Any], rows: list[Any], sent: list[bytes | None]
     ) -> tuple[list[Any], BaseException | None]:
         """The results for left rows and the right ones that were sent."""
-        try:
-            others, error = self.value.decode_column(sent), None
-        except ColumnError as failed:
-            others, error = failed.done, failed.cause
+        others, error = converted(self.value.decode_column, sent)
         count = len(others)
         if self.joiner.takes == 2 and not (has_null(others) or has_null(rows)):
             out, failure = self.joiner.column((rows, others), count)

@@ -16,7 +16,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.columnwise import put_values
 from streamlet.dsl.foreign_keys import wire, wire_columns
 from streamlet.dsl.joins.joined_rows import TableRows
-from streamlet.dsl.operators.columns import collect, has_null, not_null, with_gaps
+from streamlet.dsl.operators.columns import collect, converted, has_null, not_null, with_gaps
 from streamlet.dsl.operators.hot_store import note_times
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.serdes import Serde
@@ -110,7 +110,7 @@ class AnswerSubscriptions:
         asked = {ckey: key for ckey, key, one in triples if one[0] != wire.UNSUBSCRIBE}
         none = asked.pop(None, _ABSENT)
         rows, times, error = self.rows.rows(list(asked.values()), list(asked))
-        raws, error = wire.encoded(self.value, rows, error)
+        raws, error = converted(self.value.encode_column, rows, error)
         known = dict(zip(asked, zip(raws, times, strict=False), strict=False))
         if none is not _ABSENT:
             known[None] = None, -1

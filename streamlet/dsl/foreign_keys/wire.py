@@ -22,7 +22,8 @@ import attrs
 import msgspec
 
 from streamlet.columnwise import all_of, blake2b_column
-from streamlet.serdes import ColumnError, Serde
+from streamlet.dsl.operators.columns import converted
+from streamlet.serdes import Serde
 from streamlet.serdes.basic import binary
 from streamlet.serdes.json_serde import json
 from streamlet.serdes.pydantic_models import is_pydantic
@@ -85,7 +86,7 @@ def digests(value: Serde[Any]) -> Digests:
         return None if one is None else last(decode(encode(one)))
 
     if steady:
-        return lambda column: _digested(*encoded(value, list(column), None))
+        return lambda column: _digested(*converted(value.encode_column, list(column)))
     if value.format != "json":
         return lambda column: _digested(*_collected(map(steadily, column)))
     write = _DOCUMENT.encode
@@ -177,16 +178,6 @@ def names_the_same(digest: bytes | None, own: bytes | None) -> bool:
     if digest is None or own is None:
         return False
     return digest[HALF:] == own[HALF:]
-
-
-def encoded(
-    serde: Serde[Any], column: list[Any], error: BaseException | None
-) -> tuple[list[Any], BaseException | None]:
-    """The bytes of a column as far as it can be encoded, and what failed first."""
-    try:
-        return serde.encode_column(column), error
-    except ColumnError as failed:
-        return failed.done, failed.cause
 
 
 def subscription(instruction: int, digest: bytes | None, key: bytes, partition: bytes) -> bytes:

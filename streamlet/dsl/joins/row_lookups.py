@@ -13,6 +13,7 @@ from streamlet.dsl.graph.table_views import BoundView
 from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import (
     collect,
+    converted,
     finished,
     first_error,
     first_of,
@@ -24,7 +25,7 @@ from streamlet.dsl.operators.columns import (
 from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.hot_store import accepting, keyed
 from streamlet.errors import SerdeError
-from streamlet.serdes import ColumnError, Serde
+from streamlet.serdes import Serde
 from streamlet.serdes.serde import named
 from streamlet.state.store import CachedStore
 from streamlet.state.versioned_store import VersionedStore
@@ -164,9 +165,8 @@ class GlobalJoin(StreamTableJoin):
         try:
             return self._looked_up(batch)
         except SerdeError:
-            try:
-                self.key.encode_column(batch.keys)
-            except ColumnError as failed:
-                rows, error = self._looked_up(batch.slice(0, failed.index))
-                return rows, first_error(error, failed.cause)
-            raise
+            good, refused = converted(self.key.encode_column, batch.keys)
+            if refused is None:
+                raise
+            rows, error = self._looked_up(batch.slice(0, len(good)))
+            return rows, first_error(error, refused)

@@ -33,9 +33,9 @@ from streamlet.dsl.joins.rounds import (
     numbered,
 )
 from streamlet.dsl.joins.row_lookups import StreamTableJoin
-from streamlet.dsl.operators.columns import collect
+from streamlet.dsl.operators.columns import collect, converted
 from streamlet.dsl.operators.hot_store import Function
-from streamlet.serdes import ColumnError, Serde
+from streamlet.serdes import Serde
 from streamlet.serdes.copies import own_column
 from streamlet.state.buffer_store import BufferStore
 from streamlet.state.checked import CheckedCache
@@ -132,11 +132,7 @@ class JoinLater:
 
         Its values are copies where they may change: they may have to stay.
         """
-        error: BaseException | None = None
-        try:
-            raws = self.key.encode_column(batch.keys)
-        except ColumnError as failed:
-            raws, error = failed.done, failed.cause
+        raws, error = converted(self.key.encode_column, batch.keys)
         good, failure = collect(map(self.check, batch.values[: len(raws)]), len(raws))
         error = error if failure is None else failure
         values = batch.values[: len(good)]

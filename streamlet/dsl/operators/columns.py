@@ -14,6 +14,7 @@ from typing import Any
 from streamlet import columnwise
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.lazy_results import FINE, count_before_promise, promise_text
+from streamlet.serdes import ColumnError
 
 
 def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseException | None]:
@@ -52,6 +53,21 @@ def collect_unused(results: Iterable[Any], expected: int) -> tuple[list[Any], Ba
         if reason:
             return out[:count], TypeError(reason)
     return out, error
+
+
+def converted(
+    convert: Callable[[list[Any]], list[Any]],
+    column: list[Any],
+    error: BaseException | None = None,
+) -> tuple[list[Any], BaseException | None]:
+    """A column as far as a serde encodes or decodes it, and what failed first.
+
+    ``error`` is what failed on the entry behind the column.
+    """
+    try:
+        return convert(column), error
+    except ColumnError as failed:
+        return failed.done, failed.cause
 
 
 def first_error(*errors: BaseException | None) -> BaseException | None:

@@ -19,12 +19,12 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.columns import collect
+from streamlet.dsl.operators.columns import collect, converted
 from streamlet.dsl.operators.hot_store import Function, copied, keyed
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.dsl.suppressing.runs import Arrivals, PlannedRun, Planner
 from streamlet.errors import BufferFullError, StateError
-from streamlet.serdes import ColumnError, Serde
+from streamlet.serdes import Serde
 from streamlet.state.buffer_rows import PLACES
 from streamlet.state.buffer_store import BufferStore
 from streamlet.state.ordered_rows import Place
@@ -106,7 +106,8 @@ class Suppress:
         good, failure = collect(map(self.check, given.values), len(given))
         sizes: list[int] | None = None
         if self.rules.max_bytes is not None:
-            good, sizes, failure = self._measured(given.values[: len(good)], failure)
+            good, failure = converted(self.value.encode_column, given.values[: len(good)], failure)
+            sizes = [0 if raw is None else len(raw) for raw in good]
         if failure is not None:
             given, ckeys, error = given.slice(0, len(good)), ckeys[: len(good)], failure
         observed, wait = self.store.progress.observed, self.rules.wait_ms
@@ -118,16 +119,6 @@ class Suppress:
     def _placed(self) -> bool:
         """True if the buffer time of a key is that of its first update."""
         return self.rules.until == "time limit"
-
-    def _measured(
-        self, values: list[Any], failure: BaseException | None
-    ) -> tuple[list[Any], list[int], BaseException | None]:
-        """The bytes of values, up to the first one that has none."""
-        try:
-            raws = self.value.encode_column(values)
-        except ColumnError as failed:
-            raws, failure = failed.done, failed.cause
-        return raws, [0 if raw is None else len(raw) for raw in raws], failure
 
     def _load(self, arrivals: Arrivals) -> None:
         """Bring the rows of all keys into the cache."""
