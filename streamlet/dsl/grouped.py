@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
+import attrs
+
 from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, never_by_hand
 from streamlet.dsl.aggregate_results import kept_as, with_results
@@ -61,6 +63,7 @@ class Initializer(Protocol[A_co]):
 @explains_misuse
 @never_by_hand("KStream.group_by() and group_by_key() make it")
 @calls_told_by_form
+@attrs.define(eq=False, repr=False)
 class KGroupedStream(Generic[K, V]):
     """Made by ``KStream.group_by`` and ``group_by_key``.
 
@@ -68,24 +71,13 @@ class KGroupedStream(Generic[K, V]):
     name, or a ``Materialized``; ``name`` that of the operator's node in the topology.
     """
 
-    def __init__(
-        self,
-        builder: Builder,
-        parent: str,
-        key: Kind,
-        value: Kind,
-        *,
-        call: str,
-        repartition: bool,
-        name: str | None,
-    ) -> None:
-        self._builder = builder
-        self._parent = parent
-        self._key = key
-        self._value = value
-        self._call = call
-        self._repartition = repartition
-        self._name = name
+    _builder: Builder
+    _parent: str
+    _key: Kind
+    _value: Kind
+    _call: str = attrs.field(kw_only=True)
+    _repartition: bool = attrs.field(kw_only=True)
+    _name: str | None = attrs.field(kw_only=True)
 
     def __repr__(self) -> str:
         return f"KGroupedStream[{self._key.shown}, {self._value.shown}] of {self._parent}"

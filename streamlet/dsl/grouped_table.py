@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import attrs
+
 from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, never_by_hand
 from streamlet.dsl.folds.none_results import name_operator, noticed
@@ -47,6 +49,7 @@ _NO_TTL = "a row of the table that leaves its group is taken back from it, which
 @explains_misuse
 @never_by_hand("KTable.group_by() makes it")
 @calls_told_by_form
+@attrs.define(eq=False, repr=False)
 class KGroupedTable(Generic[K, V]):
     """Made by ``KTable.group_by``.
 
@@ -55,22 +58,17 @@ class KGroupedTable(Generic[K, V]):
     node in the topology.
     """
 
-    def __init__(
-        self,
-        node: TableNode,
-        function: Callable[..., Any],
-        key: Kind,
-        value: Kind,
-        name: str | None,
-    ) -> None:
-        self._node = node
-        self._function = function
-        self._key = key
-        self._value = value
-        self._name = name
-        self._select = node.builder.graph.new_name("KTABLE-SELECT-", name)
-        self._added = False
-        self._shared: str | None = None
+    _node: TableNode
+    _function: Callable[..., Any]
+    _key: Kind
+    _value: Kind
+    _name: str | None
+    _select: str = attrs.field(init=False)
+    _added: bool = attrs.field(default=False, init=False)
+    _shared: str | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._select = self._node.builder.graph.new_name("KTABLE-SELECT-", self._name)
 
     def __repr__(self) -> str:
         return f"KGroupedTable[{self._key.shown}, {self._value.shown}] of {self._node.name}"

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
+import attrs
+
 from streamlet.batch import Batch, joined
 from streamlet.clock import Clock
 from streamlet.topology.operator import GatheringOperator
@@ -19,6 +21,7 @@ Step = Callable[[Batch], Iterator[None]]
 ProcessRuns = Callable[[Sequence[Batch]], list[Batch] | None]
 
 
+@attrs.define(eq=False)
 class GatheredRecords:
     """The records that wait at one operator.
 
@@ -32,26 +35,19 @@ class GatheredRecords:
         ends: tells whether no record may wait for others any more.
     """
 
-    def __init__(
-        self,
-        name: str,
-        operator: GatheringOperator,
-        step: Step,
-        together: ProcessRuns,
-        forward: Step,
-        clock: Clock,
-        ends: Callable[[], bool],
-    ) -> None:
-        self.name = name
-        self._operator, self._step, self._together = operator, step, together
-        self._forward = forward
-        self._clock, self._ends = clock, ends
-        #: In the order of the records: those that wait, and those that are being processed.
-        self._batches: deque[Batch] = deque()
-        self._going: list[Batch] = []
-        self._waiting = 0
-        #: The time at which the first of them has waited for long enough, ms.
-        self._due_ms = 0
+    name: str
+    _operator: GatheringOperator
+    _step: Step
+    _together: ProcessRuns
+    _forward: Step
+    _clock: Clock
+    _ends: Callable[[], bool]
+    #: In the order of the records: those that wait, and those that are being processed.
+    _batches: deque[Batch] = attrs.field(factory=deque, init=False)
+    _going: list[Batch] = attrs.field(factory=list, init=False)
+    _waiting: int = attrs.field(default=0, init=False)
+    #: The time at which the first of them has waited for long enough, ms.
+    _due_ms: int = attrs.field(default=0, init=False)
 
     @property
     def in_flight(self) -> int:

@@ -98,6 +98,7 @@ class Undecoded:
     received: int = -1
 
 
+@attrs.define(eq=False)
 class RecordDecoder:
     """Decodes the batches of a task.
 
@@ -108,22 +109,16 @@ class RecordDecoder:
         own_topics: those that streamlet writes, whose times are those of their sources.
     """
 
-    def __init__(
-        self,
-        failures: RecordFailures,
-        dropped: Callable[[str, int], None],
-        unread: Mapping[str, Serde[Any]] | None = None,
-        own_topics: Collection[str] = (),
-    ) -> None:
-        self._failures = failures
-        self._dropped = dropped
-        self._unread, self._own_topics = unread or {}, own_topics
-        #: The highest time of each partition so far.
-        self._highest: dict[TopicPartition, int] = {}
-        #: Sources whose times are probably in seconds.
-        self._doubted: set[str] = set()
-        #: The rest of the batch decoded last; None: it was decoded whole.
-        self.undecoded: Undecoded | None = None
+    _failures: RecordFailures
+    _dropped: Callable[[str, int], None]
+    _unread: Mapping[str, Serde[Any]] = attrs.field(factory=dict)
+    _own_topics: Collection[str] = ()
+    #: The highest time of each partition so far.
+    _highest: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
+    #: Sources whose times are probably in seconds.
+    _doubted: set[str] = attrs.field(factory=set, init=False)
+    #: The rest of the batch decoded last; None: it was decoded whole.
+    undecoded: Undecoded | None = attrs.field(default=None, init=False)
 
     def next(
         self, source: SourceNode, raw: PartitionBatch | Undecoded, edges: TaskEdges | None

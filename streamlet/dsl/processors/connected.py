@@ -9,7 +9,7 @@ import attrs
 
 from streamlet.dsl.graph.row_expiry import timers_of
 from streamlet.dsl.operators.copies import Own
-from streamlet.dsl.processors.forwarded import Forwarding, forwarding_of
+from streamlet.dsl.processors.forwarded import Forwarding
 from streamlet.dsl.processors.processor import ProcessorContext
 from streamlet.dsl.processors.store_builders import MakeView
 from streamlet.dsl.processors.store_expiry import RecordTimes
@@ -69,7 +69,9 @@ class Connected:
         self, context: TaskContext, schedules: bool
     ) -> tuple[ProcessorContext[Any, Any], Forwarding]:
         """The context of users' code in one task, and where it takes forwarded records."""
-        forwarding = forwarding_of(self.name, context, self.children, self.fixed_key, self.own_key)
+        # A look at the topology has no task.
+        how = self.fixed_key, context is None or context.has_headers, self.own_key
+        forwarding = Forwarding(self.name, self.children, *how)
 
         def called_at() -> int:
             """The time of the punctuator that is called; none with a record."""

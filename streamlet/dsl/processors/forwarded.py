@@ -11,7 +11,6 @@ from streamlet.dsl.operators.copies import Own
 from streamlet.dsl.processors.record import Record, check_record
 from streamlet.errors import NotFoundError, StreamletError
 from streamlet.serdes.copies import own
-from streamlet.topology.operator import TaskContext
 from streamlet.types import is_time
 from streamlet.user_code import listed, shown
 
@@ -124,14 +123,3 @@ class Forwarding:
             headers=columns.headers if any(columns.headers) else None,
             olds=columns.children if self._children else None,
         )
-
-
-def forwarding_of(
-    name: str,
-    task: TaskContext | None,
-    children: set[str],
-    fixed_key: bool,
-    own_key: Own,
-) -> Forwarding:
-    """The forwarding of a processor of a task; without a task nothing is forwarded."""
-    return Forwarding(name, children, fixed_key, task is None or task.has_headers, own_key)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+import attrs
+
 from streamlet.absent import explains_misuse, no_operator
 from streamlet.arguments import check_callable, never_by_hand, never_copied
 from streamlet.dsl.graph.durations import Duration, milliseconds
@@ -36,29 +38,23 @@ S = TypeVar("S")
 @never_by_hand(
     "process() gives each processor its own, in init; a TopologyTestDriver does so in tests", at=2
 )
+@attrs.define(eq=False, repr=False, slots=False)
 class ProcessorContext(Generic[KOut, VOut]):
     """The services of a task for one processor, which gets it in ``init``.
 
     Made by ``process`` and ``process_values``, one for each task.
     """
 
-    def __init__(
-        self,
-        name: str,
-        task: TaskContext,
-        forwarding: Forwarding,
-        stores: Mapping[str, Callable[[ProcessorContext[Any, Any]], Any]],
-        schedules: bool,
-    ) -> None:
-        self._name, self._task, self._forwarding = name, task, forwarding
-        self._schedules = schedules
-        self._views = stores
-        self._stores: dict[str, Any] = {}
-        self._metadata: tuple[str, int] = ("", 0)
-        self._punctuators: dict[str, Punctuators] = {
-            "stream_time": Punctuators(),
-            "wall_clock": Punctuators(),
-        }
+    _name: str
+    _task: TaskContext
+    _forwarding: Forwarding
+    _views: Mapping[str, Callable[[ProcessorContext[Any, Any]], Any]]
+    _schedules: bool
+    _stores: dict[str, Any] = attrs.field(factory=dict, init=False)
+    _metadata: tuple[str, int] = attrs.field(default=("", 0), init=False)
+    _punctuators: dict[str, Punctuators] = attrs.field(
+        factory=lambda: {"stream_time": Punctuators(), "wall_clock": Punctuators()}, init=False
+    )
 
     @property
     def application_id(self) -> str:

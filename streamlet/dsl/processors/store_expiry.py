@@ -52,6 +52,7 @@ class RecordTimes:
         return called
 
 
+@attrs.frozen
 class StoreExpiry:
     """The expiry of one store.
 
@@ -63,16 +64,11 @@ class StoreExpiry:
         called_at: the time of a punctuator that is called, ms; ``NO_TIME`` with a record.
     """
 
-    def __init__(
-        self,
-        store: CachedStore,
-        timers: TimerStore,
-        key: Serde[Any],
-        ttl_ms: int,
-        called_at: Callable[[], int],
-    ) -> None:
-        self._store, self._timers, self._key = store, timers, key
-        self._ttl_ms, self._called_at = ttl_ms, called_at
+    _store: CachedStore
+    _timers: TimerStore
+    _key: Serde[Any]
+    _ttl_ms: int
+    _called_at: Callable[[], int]
 
     def now(self) -> int:
         """Stream time as of the present record, ms; it never goes back, not over a restart."""

@@ -283,17 +283,17 @@ class HookedGathering(HookedOperator):
         return None
 
 
+@attrs.define
 class _Call:
     """One call of a hook: its ``process()``, and what came of that."""
 
-    def __init__(self, parts: Iterator[Batch | None]) -> None:
-        self._parts = parts
-        self.count = 0
-        #: Of the output; None: a pause.
-        self.part: Batch | None = None
-        #: True if there was no further part.
-        self.ended = False
-        self.failed: BaseException | None = None
+    _parts: Iterator[Batch | None]
+    count: int = 0
+    #: Of the output; None: a pause.
+    part: Batch | None = None
+    #: True if there was no further part.
+    ended: bool = False
+    failed: BaseException | None = None
 
     def process(self) -> RecordBatch[Any, Any]:
         """Have the operator process its records; the next part of its output."""
