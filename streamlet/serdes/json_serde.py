@@ -27,7 +27,7 @@ from streamlet.serdes.json_bytes import (
 )
 from streamlet.serdes.json_decoders import readers
 from streamlet.serdes.json_floats import Look, look_for_floats
-from streamlet.serdes.json_types import accepted_types, describe, is_immutable, parts, type_name
+from streamlet.serdes.json_types import accepted_types, describe, parts, type_name
 from streamlet.serdes.json_whole import UNSURVIVING, documents_survive, fields_of
 from streamlet.serdes.pydantic_models import is_pydantic, pydantic_json
 from streamlet.serdes.serde import Serde, build, encode_error
@@ -83,53 +83,37 @@ def json(of: Any = Any) -> Serde[Any]:
     name = "json" if of is Any else f"json({type_name(of)})"
     described = describe(of)
     accepts = accepted_types(of)
-    decode, decode_all = readers(of, parts(described))
+    decoders = readers(of, parts(described))
     if of is Any or of in _DOCUMENTS:
-        return _documents(name, described, decode, accepts)
-    shortest = _shortest(described, decode)
-    canonical, in_order = encoders(described, decode)
-    make = _maker(name, of, described, (decode, decode_all), accepts, shortest)
-    serde = _typed(make, RoundTripCheck.of(name, described, decode), canonical, in_order, accepts)
+        return _documents(name, described, decoders[0], accepts)
+    serde = _typed(name, of, described, decoders, accepts)
     floats = look_for_floats(described) if serde.immutable else None
     return serde if floats is None else _with_floats(serde, floats)
 
 
-def _maker(
-    name: str,
-    of: Any,
-    described: kinds.Type,
-    readers: tuple[Any, Any],
-    accepts: frozenset[type],
-    shortest: bytes | None,
-) -> Callable[[Encode, EncodeAll], Serde[Any]]:
-    """Makes the serdes of a type, of functions that write a value and a column."""
+def _typed(
+    name: str, of: Any, described: kinds.Type, decoders: tuple[Any, Any], accepts: frozenset[type]
+) -> Serde[Any]:
+    """The serde of keys of a type, and that of values."""
+    decode, decode_all = decoders
+    shortest, check = _shortest(described, decode), RoundTripCheck.of(name, described, decode)
+    canonical, in_order = encoders(described, decode)
 
     def make(one: Encode, encode_all: EncodeAll) -> Serde[Any]:
         return build(
             name,
             one,
-            readers[0],
+            decode,
             accepts=accepts,
-            immutable=is_immutable(described),
+            immutable=check.frozen,
             encode_all=encode_all,
-            decode_all=readers[1],
+            decode_all=decode_all,
             shortest=shortest,
             declared=of,
             format="json of a type",
             many_forms=True,
         )
 
-    return make
-
-
-def _typed(
-    make: Callable[[Encode, EncodeAll], Serde[Any]],
-    check: RoundTripCheck,
-    canonical: JsonForm,
-    in_order: JsonForm,
-    accepts: frozenset[type],
-) -> Serde[Any]:
-    """The serde of keys of a type, and that of values."""
     quick = check.quick(canonical.all)
     keys = attrs.evolve(
         make(check.quick_one(canonical.one), quick),
@@ -179,10 +163,6 @@ def _fast_copy(
 def document(of: type[T]) -> Serde[T]:
     """The serde of plain ``dict`` or ``list``, called by that name."""
     return _documents(type_name(of), describe(of), msgspec.json.Decoder(of).decode, frozenset({of}))
-
-
-def _mapped(function: Callable[[bytes], Any]) -> Callable[[list[bytes]], list[Any]]:
-    return lambda column: list(map(function, column))
 
 
 def _shortest(described: kinds.Type, decode: Callable[[bytes], Any]) -> bytes | None:
@@ -251,7 +231,6 @@ def _document(
         decode,
         accepts=accepts,
         encode_all=encode_all,
-        decode_all=_mapped(decode),
         shortest=shortest,
         format="json",
         many_forms=True,
