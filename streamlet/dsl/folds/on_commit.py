@@ -33,18 +33,6 @@ MOST_HELD = 100_000
 
 
 @attrs.define
-class SinceCommit:
-    """Notes since the last commit.
-
-    ``last`` is the last record, which the results are ascribed to. ``headers`` are those of the
-    last record of each row, if records have headers.
-    """
-
-    last: Batch | None = None
-    headers: dict[Any, Any] = attrs.field(factory=dict)
-
-
-@attrs.frozen
 class RowsOnCommit:
     """Sends the rows that have changed, once for each commit, in place of a fold's updates.
 
@@ -57,57 +45,41 @@ class RowsOnCommit:
     inner: Operator
     store: CachedStore
     use: TableUse
-    since: SinceCommit = attrs.field(factory=SinceCommit)
+    #: The last record since the last commit, which the results are ascribed to.
+    _last: Batch | None = attrs.field(default=None, init=False)
+    #: Those of the last record of each row since then, if records have headers.
+    _headers: dict[Any, Any] = attrs.field(factory=dict, init=False)
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` as the fold does."""
-        self.since.last = batch.slice(len(batch) - 1, len(batch))
+        self._last = batch.slice(len(batch) - 1, len(batch))
         self.store.keep_expired(True)
         return _held_back(self.inner, batch, self._note_headers)
 
     def _note_headers(self, updates: Batch) -> None:
         if updates.headers is not None:
             ids = self.store.row_ids(updates.keys)
-            self.since.headers.update(zip(ids, updates.headers, strict=True))
+            self._headers.update(zip(ids, updates.headers, strict=True))
 
     @property
     def holds(self) -> bool:
         """True if records came since the last commit."""
-        return self.since.last is not None
+        return self._last is not None
 
     def release(self) -> Batch | None:
         """The last result of each row that has changed since the last commit."""
-        last, headers = self.since.last, self.since.headers
+        last, headers = self._last, self._headers
         if last is None:
             return None
         changes = self.store.changes(self.use.olds)
         self.store.keep_expired(False)
-        self.since.last, self.since.headers = None, {}
+        self._last, self._headers = None, {}
         keys = changes.keys
-        return attrs.evolve(
-            last,
-            offsets=list(last.offsets) * len(keys),
-            keys=keys,
-            values=changes.values,
-            timestamps=changes.times,
-            headers=list(map(headers.get, self.store.row_ids(keys))) if headers else None,
-            olds=changes.olds,
-        )
+        found = list(map(headers.get, self.store.row_ids(keys))) if headers else None
+        return _ascribed(last, keys, changes.values, changes.times, found, changes.olds)
 
 
 @attrs.define
-class Updates:
-    """The last update of each window since the last commit, by ``CachedStore.row_ids``.
-
-    ``last`` is the last record. An update is key, value, old value, time and headers; the old value
-    is that of the first one.
-    """
-
-    last: Batch | None = None
-    by_id: dict[Any, tuple[Any, ...]] = attrs.field(factory=dict)
-
-
-@attrs.frozen
 class UpdatesOnCommit:
     """Sends the last update of each window, once for each commit.
 
@@ -122,44 +94,46 @@ class UpdatesOnCommit:
     store: BucketStore
     use: TableUse
     context: TaskContext
-    since: Updates = attrs.field(factory=Updates)
+    #: The last record since the last commit.
+    _last: Batch | None = attrs.field(default=None, init=False)
+    #: The last update of each window since then, by ``CachedStore.row_ids``: key, value, time,
+    #: headers and the old value of the first one.
+    _updates: dict[Any, tuple[Any, ...]] = attrs.field(factory=dict, init=False)
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` as the fold does."""
-        self.since.last = batch.slice(len(batch) - 1, len(batch))
+        self._last = batch.slice(len(batch) - 1, len(batch))
         return _held_back(self.inner, batch, self._note)
 
     def _note(self, updates: Batch) -> None:
-        by_id, nothing = self.since.by_id, [None] * len(updates)
-        columns = updates.values, updates.olds or nothing, updates.timestamps
-        rows = zip(updates.keys, *columns, updates.headers or nothing, strict=True)
+        nothing = [None] * len(updates)
+        columns = updates.timestamps, updates.headers or nothing, updates.olds or nothing
+        rows = zip(updates.keys, updates.values, *columns, strict=True)
         for one, row in zip(self.store.row_ids(updates.keys), rows, strict=True):
-            before = by_id.pop(one, None)
-            by_id[one] = row if before is None else (*row[:2], before[2], *row[3:])
-        if len(by_id) > MOST_HELD:
+            before = self._updates.pop(one, row)
+            self._updates[one] = *row[:4], before[4]
+        if len(self._updates) > MOST_HELD:
             self.context.request_commit()
 
     @property
     def holds(self) -> bool:
         """True if windows have changed since the last commit."""
-        return bool(self.since.by_id)
+        return bool(self._updates)
 
     def release(self) -> Batch | None:
         """The last update of each window since the last commit."""
-        last, rows = self.since.last, list(self.since.by_id.values())
+        last, rows = self._last, list(self._updates.values())
         if last is None or not rows:
             return None
-        self.since.last, self.since.by_id = None, {}
-        keys, values, olds, times, headers = map(list, zip(*rows, strict=True))
-        return attrs.evolve(
-            last,
-            offsets=list(last.offsets) * len(keys),
-            keys=keys,
-            values=values,
-            timestamps=times,
-            headers=headers if any(headers) else None,
-            olds=olds if self.use.olds else None,
-        )
+        self._last, self._updates = None, {}
+        *columns, headers, olds = map(list, zip(*rows, strict=True))
+        shown = headers if any(headers) else None, olds if self.use.olds else None
+        return _ascribed(last, *columns, *shown)
+
+
+def _ascribed(last: Batch, *columns: Any) -> Batch:
+    """Results of these keys, values, times, headers and old values, ascribed to one record."""
+    return Batch(last.topic, last.partition, list(last.offsets) * len(columns[0]), *columns)
 
 
 def on_commit(
