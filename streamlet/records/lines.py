@@ -106,14 +106,14 @@ class LineReader:
                 yield BadLine(number, str(error))
 
     def _line(self, number: int, text: str) -> InputRecord:
-        return InputRecord(number, None, self._value(self.value.encode_text, text))
+        return InputRecord(number, None, _named("value", self.value.encode_text, text))
 
     def _key_value(self, number: int, text: str) -> InputRecord:
         key, colon, value = text.partition(":")
         if not colon:
             raise SerdeError(f"expected key:value, got {shown(text)}")
         raw = _named("key", self.key.encode_text, key)
-        return InputRecord(number, raw, self._value(self.value.encode_text, value))
+        return InputRecord(number, raw, _named("value", self.value.encode_text, value))
 
     def _json(self, number: int, text: str) -> InputRecord:
         document = _DOCUMENT.decode(text.encode("utf-8", "surrogateescape"))
@@ -127,13 +127,10 @@ class LineReader:
         return InputRecord(
             number,
             _named("key", self.key.encode_json, document.get("key")),
-            self._value(self.value.encode_json, document["value"]),
+            _named("value", self.value.encode_json, document["value"]),
             _timestamp(document.get("timestamp")),
             _headers(document.get("headers")),
         )
-
-    def _value(self, encode: Callable[[Any], bytes | None], given: Any) -> bytes | None:
-        return _named("value", encode, given)
 
     def _csv_records(self, lines: Iterable[str]) -> Parsed:
         rows = csv.reader(lines, strict=True)
@@ -176,10 +173,10 @@ class LineReader:
             raise SerdeError(f"expected {len(columns)} cells as in line 1, got {len(cells)}")
         row: Mapping[str, str] = dict(zip(columns, cells, strict=True))
         if "value" in row:
-            value = self._value(self.value.encode_text, row["value"])
+            value = _named("value", self.value.encode_text, row["value"])
         else:
             rest = {name: cell for name, cell in row.items() if name not in _COLUMNS}
-            value = self._value(self.value.encode_json, rest)
+            value = _named("value", self.value.encode_json, rest)
         key = _named("key", self.key.encode_text, row["key"]) if "key" in row else None
         time = row.get("timestamp")
         return InputRecord(number, key, value, _timestamp(_number(time) if time else None))

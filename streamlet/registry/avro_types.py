@@ -15,7 +15,7 @@ import msgspec.inspect as kinds
 
 from streamlet.errors import SerdeError
 from streamlet.serdes.avro import named_types
-from streamlet.serdes.json_types import describe, type_name
+from streamlet.serdes.json_types import bare_kind, describe, type_name
 
 #: Turns a value into another form; None: the two are the same.
 Change: TypeAlias = Callable[[Any], Any] | None
@@ -81,15 +81,14 @@ class _Schemas:
         self._named: dict[type, str] = {}
 
     def of(self, kind: kinds.Type) -> Any:
-        if isinstance(kind, kinds.Metadata):
-            return self.of(kind.type)
+        kind = bare_kind(kind)
         if type(kind) in _PLAIN:
             return _PLAIN[type(kind)]
         if isinstance(kind, kinds.UnionType):
             return self._union([self.of(one) for one in kind.types])
         if isinstance(kind, _ARRAYS):
             return {"type": "array", "items": self.of(kind.item_type)}
-        if isinstance(kind, kinds.DictType) and isinstance(_bare(kind.key_type), kinds.StrType):
+        if isinstance(kind, kinds.DictType) and isinstance(bare_kind(kind.key_type), kinds.StrType):
             return {"type": "map", "values": self.of(kind.value_type)}
         if isinstance(kind, kinds.EnumType):
             return self._enum(kind.cls)
@@ -190,10 +189,6 @@ def _fits(schema: Any, default: Any) -> bool:
     logical = schema.get("logicalType") if isinstance(schema, dict) else None
     of = _OF_LOGICAL.get(logical or "") or _OF_SORT.get(sort, dict)
     return type(default) is of or (of is float and type(default) is int)
-
-
-def _bare(kind: kinds.Type) -> kinds.Type:
-    return kind.type if isinstance(kind, kinds.Metadata) else kind
 
 
 def converters(of: Any, schema: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:

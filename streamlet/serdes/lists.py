@@ -67,7 +67,7 @@ def _of_one_size(
     def encode(entries: list[Any]) -> bytes:
         nulls = [place for place, entry in enumerate(entries) if entry is None]
         numbers = (len(nulls), *nulls, len(entries))
-        present = _encoded(inner, [entry for entry in entries if entry is not None])
+        present = _whole(inner.encode_column, [entry for entry in entries if entry is not None])
         return b"".join((_CONSTANT, struct.pack(f">{len(numbers)}i", *numbers), *present))
 
     def decode(raw: bytes) -> list[Any]:
@@ -81,7 +81,9 @@ def _of_one_size(
         gone = frozenset(nulls)
         if len(gone) < count or (gone and not 0 <= min(gone) <= max(gone) < length):
             raise ValueError(f"the places of {count} nulls are not those of a list of {length}")
-        present = _decoded(inner, [raw[at : at + size] for at in range(start, len(raw), size)])
+        present = _whole(
+            inner.decode_column, [raw[at : at + size] for at in range(start, len(raw), size)]
+        )
         following = iter(present)
         return (
             [None if place in gone else next(following) for place in range(length)]
@@ -99,7 +101,7 @@ def _with_sizes(
 
     def encode(entries: list[Any]) -> bytes:
         parts = [_VARIABLE, _INT.pack(len(entries))]
-        for raw in _encoded(inner, entries):
+        for raw in _whole(inner.encode_column, entries):
             parts += (_INT.pack(_NULL),) if raw is None else (_INT.pack(len(raw)), raw)
         return b"".join(parts)
 
@@ -116,7 +118,7 @@ def _with_sizes(
             found.append(None if size == _NULL else raw[at - size : at])
         if at != len(raw) or length < 0:
             raise ValueError(f"{len(raw) - at} bytes are left over behind {length} entries")
-        return _decoded(inner, found)
+        return _whole(inner.decode_column, found)
 
     return encode, decode
 
@@ -124,16 +126,9 @@ def _with_sizes(
 # A column's error is a serde's own and would go on as it is: the list adds its name to others only.
 
 
-def _encoded(inner: Serde[Any], entries: list[Any]) -> list[Any]:
+def _whole(column: Callable[[list[Any]], list[Any]], entries: list[Any]) -> list[Any]:
     try:
-        return inner.encode_column(entries)
-    except ColumnError as error:
-        raise ValueError(str(error)) from error
-
-
-def _decoded(inner: Serde[Any], entries: list[Any]) -> list[Any]:
-    try:
-        return inner.decode_column(entries)
+        return column(entries)
     except ColumnError as error:
         raise ValueError(str(error)) from error
 

@@ -17,8 +17,9 @@ from typing import TypeAlias, cast
 
 import attrs
 
+from streamlet.config.optimizations import MERGE_REPARTITION_TOPICS
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
-from streamlet.topology.optimization import MergeableRepartition, Optimization, merged_topics
+from streamlet.topology.optimization import MergeableRepartition, Optimization
 from streamlet.topology.subtopologies import Node, serde_name
 
 #: Nodes by name, parents first.
@@ -42,7 +43,7 @@ def with_merged_topics(
         found = merge.applied(found)
         kept, *replaced = (one.topic for one in merge.topics)
         if replaced:
-            changes.append(merged_topics(kept, tuple(replaced)))
+            changes.append(Optimization(MERGE_REPARTITION_TOPICS, kept, tuple(replaced)))
     return found, changes
 
 

@@ -171,6 +171,11 @@ class ProcessorNode:
     with_processor: Callable[[Callable[[Any], Any]], OperatorFactory] | None = None
     around: Callable[[Any], OperatorInParts] | None = None
 
+    @property
+    def keeps_nothing(self) -> bool:
+        """True if it does its work by the record alone, and writes nothing."""
+        return not (self.stores or self.globals or self.timed or self.aside)
+
 
 #: One partition, several, none, or None for what the key decides.
 Partitions: TypeAlias = int | Collection[int] | None

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import attrs
 
-from streamlet.config.optimizations import MERGE_REPARTITION_TOPICS, SINGLE_STORE_SELF_JOIN
 from streamlet.topology.nodes import ProcessorNode
 from streamlet.topology.operator import OperatorFactory
 
@@ -67,13 +66,3 @@ class InnerJoin:
     sides: tuple[str, str]
     stores: tuple[str, str]
     alone: ProcessorNode
-
-
-def merged_topics(kept: str, replaced: tuple[str, ...]) -> Optimization:
-    """The change that one repartition topic replaces others."""
-    return Optimization(MERGE_REPARTITION_TOPICS, kept, replaced)
-
-
-def shared_store(kept: str, replaced: str) -> Optimization:
-    """The change that a stream which is joined with itself has one store."""
-    return Optimization(SINGLE_STORE_SELF_JOIN, kept, (replaced,))

@@ -20,7 +20,7 @@ branch as a whole, and what comes to that node is put back into the order of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 
 import attrs
@@ -114,18 +114,12 @@ def _meeting_node(
             behind = reach[name].nodes
             between = every - behind
             leaving = {child for one in between for child in subtopology.below(one)} - between
-            if leaving <= {name} and _keep_nothing(by_name[one] for one in between):
+            nodes = [by_name[one] for one in between]
+            if leaving <= {name} and all(
+                isinstance(node, ProcessorNode) and node.keeps_nothing for node in nodes
+            ):
                 return name
     return None
-
-
-def _keep_nothing(nodes: Iterable[Node]) -> bool:
-    """True if nodes do their work by the record alone, and write nothing."""
-    return all(
-        isinstance(node, ProcessorNode)
-        and not (node.stores or node.globals or node.timed or node.aside)
-        for node in nodes
-    )
 
 
 def _reach(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streamlet.topology.optimization import InnerJoin, Optimization, shared_store
+from streamlet.config.optimizations import SINGLE_STORE_SELF_JOIN
+from streamlet.topology.optimization import InnerJoin, Optimization
 from streamlet.topology.subtopologies import Node
 
 
@@ -20,5 +21,5 @@ def with_single_stores(
         for gone in (join.windowed[1], *join.sides):
             del found[gone]
         found[join.alone.name] = join.alone
-        changes.append(shared_store(*join.stores))
+        changes.append(Optimization(SINGLE_STORE_SELF_JOIN, join.stores[0], join.stores[1:]))
     return found, changes

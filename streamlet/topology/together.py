@@ -75,11 +75,7 @@ def _same_keys(subtopology: Subtopology) -> bool:
 
 def _by_key(node: ProcessorNode) -> bool:
     """True if a node does its work by the record and by rows of its key alone."""
-    return node.alone and (node.by_key or _keeps_nothing(node))
-
-
-def _keeps_nothing(node: ProcessorNode) -> bool:
-    return not (node.stores or node.globals or node.timed or node.aside)
+    return node.alone and (node.by_key or node.keeps_nothing)
 
 
 def _may_come_late(subtopology: Subtopology) -> bool:
@@ -94,7 +90,7 @@ def _may_come_late(subtopology: Subtopology) -> bool:
     below = [subtopology.node(name) for one in ordered for name in _down(subtopology, one) - {one}]
     topics = {node.topic for node in below if isinstance(node, SinkNode)}
     elsewhere = {sink.topic for sink in subtopology.sinks if any(sink.name in one for one in above)}
-    kept = [node for node in below if isinstance(node, ProcessorNode) and not _keeps_nothing(node)]
+    kept = [node for node in below if isinstance(node, ProcessorNode) and not node.keeps_nothing]
     return not (kept or topics & elsewhere) and all(len(one & ordered) <= 1 for one in above)
 
 
