@@ -11,7 +11,6 @@ from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.stream_folds import Aggregate
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.functions import check_begins, check_takes
-from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
 from streamlet.dsl.graph.one_app import same_app
@@ -144,13 +143,10 @@ class CogroupedKStream(Generic[K, A]):
             >>> run(orders=[("lamp", 3), ("lamp", 2)])
             {'histories': [('lamp', ['3']), ('lamp', ['3', '2'])]}
         """
-        from streamlet.dsl.grouped import first_type
-
         check_begins("aggregate()", initializer)
-        inferred = first_type(initializer) if value is None else UNKNOWN
         first = self._streams[0][0]
         builder, use = first._builder, TableUse()
-        kind = builder.result(value, inferred, "aggregate()", "value")
+        kind = builder.aggregate(value, initializer)
         spec = builder.store(
             store,
             "COGROUPKSTREAM-AGGREGATE-",
@@ -204,13 +200,10 @@ class WindowedCogroupedKStream(Generic[K, A]):
             >>> run(orders=[("lamp", 3, 60_000)])
             {'totals': [('lamp@0', 3), ('lamp@60000', 3)]}
         """
-        from streamlet.dsl.grouped import first_type
-
         check_begins("aggregate()", initializer)
         check_merger(self._windows, merger)
-        inferred = first_type(initializer) if value is None else UNKNOWN
         first, windows, use = self._streams[0][0], self._windows, TableUse()
-        kind = first._builder.result(value, inferred, "aggregate()", "value")
+        kind = first._builder.aggregate(value, initializer)
         key = first._key.needed("aggregate()", "key", takes=False)
         of = WindowStoreOf(windows, False, key, kind.needed("aggregate()", "value"))
         spec = of.added(first._builder, "aggregate()", "COGROUPKSTREAM-AGGREGATE-", store)

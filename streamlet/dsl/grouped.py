@@ -9,16 +9,15 @@ import attrs
 
 from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, never_by_hand
-from streamlet.dsl.aggregate_results import kept_as, with_results
-from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
+from streamlet.dsl.aggregate_results import aggregating, with_results
+from streamlet.dsl.aggregates import Aggregations
 from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.on_commit import Emit, check_emit, on_commit
 from streamlet.dsl.folds.stream_folds import Aggregate, Count, Reduce
 from streamlet.dsl.graph.builder import Builder, NodeFlags
 from streamlet.dsl.graph.durations import Duration, milliseconds
-from streamlet.dsl.graph.functions import check_begins, check_takes
-from streamlet.dsl.graph.inference import UNKNOWN, result_type
+from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
 from streamlet.dsl.graph.ownership import with_own_key
@@ -196,15 +195,9 @@ class KGroupedStream(Generic[K, V]):
             >>> run(orders=[("lamp", 3), ("lamp", 2)])
             {'largest': [('lamp', 3), ('lamp', 3)]}
         """
-        given = initializer if aggregator is None and is_aggregations(initializer) else None
-        inferred, of = UNKNOWN, (self._key.of, self._value.of)
-        if given is not None:
-            initializer, aggregator, inferred = functions(given, *of)
-        check_begins("aggregate()", initializer)
-        check_takes("aggregate()", aggregator, "key", "value", "aggregate")
-        if value is None and given is None:
-            inferred = first_type(initializer)
-        kind = self._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
+        of = self._key.of, self._value.of
+        given, functions, kind = aggregating(self._builder, initializer, aggregator, value, of)
+        initializer, aggregator = functions
         step = noticed(with_own_key(aggregator, self._key), kind.serde, 2)
         begin = looking(initializer)
 
@@ -345,20 +338,3 @@ class KGroupedStream(Generic[K, V]):
         if self._name is not None:  # a named topic is written once, however often it is folded
             self._parent, self._repartition = source, False
         return source
-
-
-def first_type(initializer: Callable[[], Any]) -> Any:
-    """The type of what an initializer returns; it is called if nothing else tells.
-
-    Raises:
-        TopologyError: it fails.
-    """
-    inferred = result_type(initializer)
-    if inferred is not UNKNOWN:
-        return inferred
-    try:
-        return type(initializer())
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise TopologyError(f"aggregate(): its initializer failed: {shown(error)}") from error

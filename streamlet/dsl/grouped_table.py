@@ -20,7 +20,6 @@ from streamlet.dsl.folds.table_folds import (
     reducing_rows,
 )
 from streamlet.dsl.graph.functions import check_begins, check_takes
-from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
 from streamlet.dsl.graph.ownership import with_own_key
@@ -157,13 +156,10 @@ class KGroupedTable(Generic[K, V]):
             >>> run(prices=[("lamp", 20), ("lens", 5), ("lamp", None)])
             {'items-per-letter': [('l', 1), ('l', 2), ('l', 1)]}
         """
-        from streamlet.dsl.grouped import first_type
-
         check_begins("aggregate()", initializer)
         check_takes("aggregate()", adder, "key", "value", "aggregate")
         check_takes("aggregate()", subtractor, "key", "value", "aggregate")
-        inferred = first_type(initializer) if value is None else UNKNOWN
-        kind = self._node.builder.result(value, inferred, "aggregate()", "value")
+        kind = self._node.builder.aggregate(value, initializer)
         given = (with_own_key(one, self._key) for one in (adder, subtractor))
         steps = [noticed(one, kind.serde, 2) for one in given]
         folding = TableFolding(looking(initializer), steps[0], looking(steps[1]))

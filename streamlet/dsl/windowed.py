@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamlet.absent import explains_misuse
 from streamlet.arguments import calls_told_by_form, never_by_hand
-from streamlet.dsl.aggregate_results import kept_as, with_results
-from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
+from streamlet.dsl.aggregate_results import aggregating, with_results
+from streamlet.dsl.aggregates import Aggregations, merging
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.on_commit import on_commit
 from streamlet.dsl.graph.builder import NodeFlags
-from streamlet.dsl.graph.functions import check_begins, check_takes
-from streamlet.dsl.graph.inference import UNKNOWN
+from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
 from streamlet.dsl.graph.ownership import with_own_key
@@ -187,19 +186,12 @@ class WindowedKStream(Generic[K, V]):
             >>> run(orders=[("lamp", 3, 0), ("lamp", 2, 1)])
             {'means': [('lamp', 3.0), ('lamp', 2.5)]}
         """
-        from streamlet.dsl.grouped import first_type
-
-        grouped, inferred = self._grouped, UNKNOWN
-        given = initializer if aggregator is None and is_aggregations(initializer) else None
+        grouped = self._grouped
         of = grouped._key.of, grouped._value.of
+        given, functions, kind = aggregating(grouped._builder, initializer, aggregator, value, of)
+        initializer, aggregator = functions
         if given is not None:
             merger = merging(given) if isinstance(self._windows, SessionWindows) else None
-            initializer, aggregator, inferred = functions(given, *of)
-        check_begins("aggregate()", initializer)
-        check_takes("aggregate()", aggregator, "key", "value", "aggregate")
-        if value is None and given is None:
-            inferred = first_type(initializer)
-        kind = grouped._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
         check_merger(self._windows, merger)
         folding = noticed_folding(
             Folding(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypedDict, Unpack
 
 from streamlet.arguments import check_is
+from streamlet.dsl.graph.inference import first_type
 from streamlet.dsl.graph.kinds import DEFAULT, Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike, no_headers
 from streamlet.dsl.graph.one_app import no_copy
@@ -72,7 +73,7 @@ class NodeFlags(TypedDict, total=False):
 
 
 class NodeParts(NodeFlags, total=False):
-    """What a node has besides its name, its parents and its operator.
+    """The parts of a node besides its name, its parents and its operator.
 
     ``writes`` and ``reads`` name its stores. ``skip_nulls`` keeps records away from it that lack a
     ``"key"``, a ``"value"``, or either (``"key value"``).
@@ -123,14 +124,17 @@ class Builder:
         """``Kind.of_result``, with the default of the application where nothing is known."""
         return Kind.of_result(given, inferred, call, role).or_default(self._defaults[role])
 
+    def aggregate(self, given: Any, initializer: Callable[[], Any]) -> Kind:
+        """The kind of an aggregate that an initializer begins, which is called if need be."""
+        inferred = first_type(initializer) if given is None else None
+        return self.result(given, inferred, "aggregate()", "value")
+
     def results(
         self, given: tuple[Any, Any], inferred: tuple[Any, Any], call: str
     ) -> tuple[Kind, Kind]:
         """The kinds of keys and values that a user function returns."""
-        (key, value), (key_type, value_type) = given, inferred
-        return self.result(key, key_type, call, "key"), self.result(
-            value, value_type, call, "value"
-        )
+        key = self.result(given[0], inferred[0], call, "key")
+        return key, self.result(given[1], inferred[1], call, "value")
 
     def merged(self, one: Kind, other: Kind, role: str) -> Kind:
         """``Kind.merged``, with the default of the application where the two differ."""
@@ -269,18 +273,9 @@ class Builder:
             parent, topic = chooser, ""
         else:
             check_topic_name(topic, "a topic that is written")
-        self.graph.add_sink(
-            SinkNode(
-                own,
-                (parent,),
-                topic,
-                key,
-                value,
-                partitioner,
-                origin,
-                by_base=key.window_bytes > 0,
-            )
-        )
+        by_base = key.window_bytes > 0
+        sink = SinkNode(own, (parent,), topic, key, value, partitioner, origin, by_base)
+        self.graph.add_sink(sink)
 
     def repartition(self, parent: str, how: Repartition) -> str:
         """Send a stream through a topic of ours; the name of the node that reads it back.

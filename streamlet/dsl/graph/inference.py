@@ -16,6 +16,8 @@ from numbers import Integral, Real
 from typing import Any, Final, get_args, get_origin
 
 from streamlet.dsl.graph.record_context import ContextFunction
+from streamlet.errors import TopologyError
+from streamlet.user_code import shown
 
 #: Stands for a type that is not known.
 UNKNOWN: Final[Any] = type("Unknown", (), {"__repr__": lambda self: "unknown"})()
@@ -65,6 +67,23 @@ def result_type(function: Callable[..., Any], *arguments: Any) -> Any:
         return _BUILTINS.get(function, UNKNOWN)
     hint = hint_of(function, "return")
     return without_none(_from_code(function, arguments) if hint is UNKNOWN else hint)
+
+
+def first_type(initializer: Callable[[], Any]) -> Any:
+    """The type of what an initializer returns; it is called if nothing else tells.
+
+    Raises:
+        TopologyError: it fails.
+    """
+    inferred = result_type(initializer)
+    if inferred is not UNKNOWN:
+        return inferred
+    try:
+        return type(initializer())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise TopologyError(f"aggregate(): its initializer failed: {shown(error)}") from error
 
 
 def awaited_type(of: Any) -> Any:

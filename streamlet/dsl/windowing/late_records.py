@@ -17,12 +17,10 @@ from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.operators.columns import collect_unused, finished
-from streamlet.errors import TopologyError
 from streamlet.kafka.ports import Headers
 from streamlet.serdes.windowed import Windowed
 from streamlet.topology.names import check_topic_name
 from streamlet.topology.operator import Operator, TaskContext
-from streamlet.user_code import shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -145,8 +143,7 @@ def add_late(builder: Builder, fold: str, late: Late, key: Kind, value: Kind) ->
     """Add the nodes that late records of an aggregation go to.
 
     Raises:
-        TopologyError: ``late`` is neither a topic nor a function, or the types of the records are
-            not known.
+        TopologyError: the function takes something else, or the types of the records are not known.
     """
     name = f"{fold}-late"
 
@@ -154,8 +151,6 @@ def add_late(builder: Builder, fold: str, late: Late, key: Kind, value: Kind) ->
         return LateHeaders(fold, context.application) if isinstance(late, str) else CallLate(late)
 
     if not isinstance(late, str):
-        if not callable(late):
-            raise TopologyError(f"windowed_by(late={shown(late)}): expected a topic or a function")
         check_takes("windowed_by()", late, "record")
     builder.named_processor(name, (fold,), make, aside=True)
     if isinstance(late, str):
