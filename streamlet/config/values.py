@@ -295,7 +295,7 @@ def token() -> ValueKind[str]:
 
 
 def folder() -> ValueKind[Path]:
-    """A path; ``~`` is the home folder."""
+    """A path from the root on, wherever a program goes later; ``~`` is the home folder."""
 
     def parse(value: object) -> Path:
         if not isinstance(value, str | Path) or not str(value).strip():
@@ -303,9 +303,13 @@ def folder() -> ValueKind[Path]:
         if "\0" in str(value):
             raise ValueError("expected a path, which has no character 0")
         try:
-            return Path(value).expanduser()
+            path = Path(value).expanduser()
         except RuntimeError as error:  # of a user that the machine does not know
             raise ValueError(f"its ~ cannot be resolved: {error}") from error
+        try:
+            return path.absolute()
+        except FileNotFoundError:  # the working directory is gone; who uses the path says so
+            return path
 
     return ValueKind("a path", parse)
 

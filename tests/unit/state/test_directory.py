@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from streamlet.config import Settings
 from streamlet.errors import StateError, StateFolderError, StateLockedError, TaskCorruptedError
 from streamlet.state.directory import DATABASE, INSTANCE_LOCK, StateDirectory
 from streamlet.state.task_state import TaskState
@@ -273,3 +274,13 @@ def test_a_folder_is_dormant_from_when_it_was_let_go(tmp_path: Path) -> None:
     assert found.dormant_since_ms is not None
     assert found.dormant_since_ms > 1_000_000
     assert found.modified_ms == 1_000_000
+
+
+def test_the_folder_of_state_stays_where_a_program_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function that changed the working directory took the stores' files away under them."""
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.load(values={"state.dir": "state"})
+    monkeypatch.chdir("/")
+    assert settings.state_dir == tmp_path / "state"
