@@ -164,7 +164,7 @@ WRONG: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "none": (lambda b: None, "returned None: expected a list"),
     "text": (lambda b: "abc", "returned 'abc': expected a list"),
     "tuple": (lambda b: (1, 2, 3), "expected a list, or an array or Series"),
-    "too few": (lambda b: [1], "returned 1 values for a batch of 3 records"),
+    "too few": (lambda b: [1], "returned 1 value for a batch of 3 records"),
     "number": (lambda b: np.float64(1), "expected a list"),
     "frame": (lambda b: b.to_pandas(), "returned a DataFrame: return one of its columns"),
     "batch": (lambda b: b, "returned a RecordBatch: return one of its columns"),

@@ -103,7 +103,7 @@ def test_a_restart_reads_what_is_new(
     with caplog.at_level(logging.INFO):
         again = broker.started()
     assert rows(again) == {"a": "1", "b": "1", "c": "1"}
-    assert f"read {1 if written else 2} records of global tables" in caplog.text
+    assert f"read {'1 record' if written else '2 records'} of global tables" in caplog.text
 
 
 def test_offsets_without_records_are_not_waited_for(broker: Broker) -> None:
