@@ -186,6 +186,7 @@ class SimWorker:
         self._world = member.world
         self.unheard = False  # copies told something since the last round
         self._known: frozenset[TaskId] = frozenset()  # ran when we looked last
+        self._begun: dict[TaskId, ActiveTask] = {}  # as it was when it began last
         self.stopping = False
         world, topology = member.world, member.world.cluster.topology
         broker = MemoryAdmin(world.cluster.heard)
@@ -252,8 +253,10 @@ class SimWorker:
         for task in sorted(running - self._known):
             self._world.checks.started(self._member, task)
             active = self.registry.tasks[task]
-            if not active.claimed:
+            # One that was stopped and goes on before its claim is known is where it was.
+            if not active.claimed and self._begun.get(task) is not active:
                 self._world.checks.begins(self._member, active)
+            self._begun[task] = active
         self._known = running
 
     #: The progress of copies is looked at in their stores.
