@@ -35,6 +35,7 @@ from streamlet.state.store_specs import WindowSpec
 from streamlet.state.unreadable import rows_of_store
 from streamlet.state.window_reads import ALL_KEYS, KeyRange
 from streamlet.state.window_rows import time_bytes
+from streamlet.state.window_times import StoreOfWindows
 
 #: A window: its time, which orders and expires it, a second time, its value. Of a sliding window
 #: these are its start and the time of its youngest record, of a session its end and its start.
@@ -80,7 +81,7 @@ def bucket_rows(value: Serde[Any]) -> Serde[list[Item]]:
     return build(f"windows of {value.name}", encode, decode, accepts=frozenset({list}))
 
 
-class BucketStore(SpanRows):
+class BucketStore(StoreOfWindows):
     """A store whose rows are lists of windows, ordered by their times.
 
     A list that was read must not be changed, nor the values in it.
@@ -93,8 +94,15 @@ class BucketStore(SpanRows):
     """
 
     def __init__(self, name: str, layout: WindowSpec, value: Serde[Any], backing: Backing) -> None:
-        super().__init__(name, layout, value, backing)
-        self.observed, self.row_ids = self.times.row.observed, self.reads.row_ids
+        self.name, self.layout = name, layout
+        self._span = span = SpanRows(name, layout, value, backing)
+        self.rows, self.times, self.reads = span.rows, span.times, span.reads
+        self.commits, self.dirty = self.rows.commits, self.rows.dirty
+        self.load, self.load_many = self.rows.load, self.rows.load_many
+        self.advance, self.observe = self.times.advance, self.times.observe
+        self.observed = self.times.row.observed
+        self.ckeys, self.record_key = self.reads.ckeys, self.reads.record_key
+        self.row_ids = self.reads.row_ids
 
     def items(self, ckey: Any, low: int, high: int) -> list[Item]:
         """The windows of a key whose times are from ``low`` to ``high``, ascending.

@@ -17,9 +17,10 @@ from streamlet.state.backing import Backing
 from streamlet.state.buffer_rows import PLACES
 from streamlet.state.ordered_rows import OrderedRows
 from streamlet.state.rows import NO_TIME
+from streamlet.state.store_times import StoreWithTimes
 
 
-class BufferStore(OrderedRows):
+class BufferStore(StoreWithTimes):
     """A store of updates that are to be sent later.
 
     Args:
@@ -30,11 +31,19 @@ class BufferStore(OrderedRows):
     """
 
     def __init__(self, name: str, key: Serde[Any], value: Serde[Any], backing: Backing) -> None:
-        super().__init__(name, key, value, backing)
+        self.name = name
+        self.order = order = OrderedRows(name, key, value, backing)
+        self.rows, self.times, self.commits = order.rows, order.times, order.rows.commits
         self.dirty, self.load, self.load_many = self.rows.dirty, self.rows.load, self.rows.load_many
-        self.mark, self.time_of = self.rows.mark, self.rows.time_of
+        self.mark, self.time_of, self.ckeys = self.rows.mark, self.rows.time_of, order.ckeys
+        self.advance = self.times.advance
         #: Updates that were sent since the store was opened.
         self.sent = 0
+
+    @property
+    def first_time(self) -> int | None:
+        """The buffer time of the first update; None: there is none."""
+        return self.order.first_time
 
     def sent_value(self, placed: bool) -> Callable[[Any, Any], Any]:
         """A function ``(key, value) -> value`` that makes a table's value the one sent last.
@@ -54,8 +63,8 @@ class BufferStore(OrderedRows):
 
     def range(self, low: int = 0, high: int | None = None) -> Iterator[tuple[Any, Any]]:
         """Keys and values of the updates from one buffer time to another (ms, both inclusive)."""
-        for (_, ckey), row in self.all(low, high):
-            yield self.record_key(ckey), row[0]
+        for (_, ckey), row in self.order.all(low, high):
+            yield self.order.record_key(ckey), row[0]
 
     def put(self, key: Any, value: Any | None, time_ms: int = NO_TIME) -> None:
         """Raises ``StateError``: only ``suppress`` writes it."""

@@ -14,16 +14,20 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
+from streamlet.serdes import Serde
 from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state import join_rows
+from streamlet.state.backing import Backing
 from streamlet.state.join_rows import ROW_RECORDS, Kept, Matches, RowPlace
 from streamlet.state.rows import NO_TIME
 from streamlet.state.span_rows import SpanRows
+from streamlet.state.store_specs import WindowSpec
 from streamlet.state.store_times import EVER
 from streamlet.state.window_rows import time_bytes
+from streamlet.state.window_times import StoreOfWindows
 
 
-class JoinStore(SpanRows):
+class JoinStore(StoreOfWindows):
     """A store of records, any number of which may have one key and time.
 
     A list that was read must not be changed, nor the values in it. ``shown_before`` is the earliest
@@ -37,6 +41,14 @@ class JoinStore(SpanRows):
     """
 
     shown_before: int = EVER
+
+    def __init__(self, name: str, layout: WindowSpec, value: Serde[Any], backing: Backing) -> None:
+        self.name, self.layout = name, layout
+        self._span = span = SpanRows(name, layout, value, backing)
+        self.rows, self.times = span.rows, span.times
+        self.commits, self.dirty, self.load = self.rows.commits, self.rows.dirty, self.rows.load
+        self.advance, self.observe = self.times.advance, self.times.observe
+        self.ckeys, self._record_key = span.reads.ckeys, span.reads.record_key
 
     def add(
         self, ckeys: list[Any], times: list[int], values: list[Any]
@@ -54,7 +66,7 @@ class JoinStore(SpanRows):
         if self._may_be_old(min(times)):
             shown, bucket = self.shown_from, self.layout.bucket_ms
             pairs = zip(ckeys, times, strict=True)
-            self.load_old([(t - t % bucket, ckey) for ckey, t in pairs if t >= shown])
+            self._span.load_old([(t - t % bucket, ckey) for ckey, t in pairs if t >= shown])
         new: list[RowPlace] = []
         done = 0
         try:
@@ -66,7 +78,7 @@ class JoinStore(SpanRows):
         except BaseException as failure:  # a cache that takes no large rows
             return done, failure
         finally:
-            self.index(new)
+            self._span.index(new)
         return done, None
 
     def _add_some(
@@ -146,7 +158,7 @@ class JoinStore(SpanRows):
             firsts = [max(low, shown) for low in lows]
             spans = map(range, [low - low % bucket for low in firsts], [h + 1 for h in highs])
             rows = zip(ckeys, spans, strict=True)
-            self.load_old([(s, ckey) for ckey, span in rows for s in span[::bucket]])
+            self._span.load_old([(s, ckey) for ckey, span in rows for s in span[::bucket]])
 
     # Rows of one bucket and key.
 
@@ -235,5 +247,5 @@ class JoinStore(SpanRows):
                 if time >= first and (high is None or time <= high)
             ]
             for time, _, ckey, value in sorted(records, key=itemgetter(0, 1)):
-                window = windowed_of((self.record_key(ckey), time, self.times.end(time)))
+                window = windowed_of((self._record_key(ckey), time, self.times.end(time)))
                 yield window, value, time

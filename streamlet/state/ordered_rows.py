@@ -20,7 +20,7 @@ from streamlet.state.record_keys import RecordKeys
 from streamlet.state.rows import NO_TIME, TIME_BYTES
 from streamlet.state.store import CachedStore
 from streamlet.state.store_parts import Steps
-from streamlet.state.store_times import EVER, StoreTimes, StoreWithTimes
+from streamlet.state.store_times import EVER, StoreTimes
 from streamlet.state.unreadable import rows_of_store
 from streamlet.state.window_rows import row_keys, time_bytes
 
@@ -36,8 +36,8 @@ _NOT_COUNTED = -1
 _UNREAD = (EVER, b"")
 
 
-class OrderedRows(StoreWithTimes):
-    """A store of rows in the order of their times, and how much there is.
+class OrderedRows:
+    """Rows in the order of their times, and how much there is.
 
     Args:
         name: of the store.
@@ -61,7 +61,6 @@ class OrderedRows(StoreWithTimes):
         )
         keys, is_new = row_keys(key), self.times.is_new
         self.rows = CachedStore(name, keys, value, backing, self.times, (steps,), is_new)
-        self.commits, self.advance = self.rows.commits, self.times.advance
         #: The first rows by time and key bytes, with their cache keys; all that are not above the
         #: limit. None: all there are.
         self._front: list[tuple[int, bytes, Any]] = []
@@ -209,7 +208,7 @@ class OrderedRows(StoreWithTimes):
 
     def _stored(self, low: bytes) -> Iterator[tuple[int, bytes, Any]]:
         """Rows of the medium from a key on, which are in the cache then."""
-        cache, commits = self.rows.cache, self.commits
+        cache, commits = self.rows.cache, self.rows.commits
         with rows_of_store(self.name):
             for key, raw in commits.backing.scan(low, None):
                 place = time, ckey = commits.key.decode(key)
@@ -229,7 +228,7 @@ class OrderedRows(StoreWithTimes):
     def all(self, low: int = 0, high: int | None = None) -> Iterator[tuple[Place, Any]]:
         """Rows by their places, from one time to another, both inclusive."""
         last = None if high is None else time_bytes(high + 1)
-        return ((place, row) for place, row, _ in self.commits.scan(time_bytes(low), last))
+        return ((place, row) for place, row, _ in self.rows.commits.scan(time_bytes(low), last))
 
     # Commits.
 

@@ -19,13 +19,13 @@ from streamlet.state.store_parts import Steps
 from streamlet.state.store_specs import WindowSpec
 from streamlet.state.window_reads import WindowReads
 from streamlet.state.window_rows import row_keys
-from streamlet.state.window_times import StoreOfWindows, WindowTimes
+from streamlet.state.window_times import WindowTimes
 
 _time_of = itemgetter(0)
 
 
-class SpanRows(StoreOfWindows):
-    """A store whose rows are by span and key.
+class SpanRows:
+    """The rows of a store of windows or records, by span and key.
 
     Args:
         name: of the store.
@@ -35,7 +35,6 @@ class SpanRows(StoreOfWindows):
     """
 
     def __init__(self, name: str, layout: WindowSpec, value: Serde[Any], backing: Backing) -> None:
-        self.name, self.layout = name, layout
         #: Cache keys of the rows in the cache by time, and those times as a heap.
         self._by_time: dict[int, list[Any]] = {}
         self._times_heap: list[int] = []
@@ -48,11 +47,7 @@ class SpanRows(StoreOfWindows):
         )
         keys, steps = row_keys(layout.key), (own, times.steps)
         self.rows = CachedStore(name, keys, value, backing, times.row, steps, self._is_new)
-        self.commits, self.dirty = self.rows.commits, self.rows.dirty
-        self.load, self.load_many = self.rows.load, self.rows.load_many
-        self.advance, self.observe = times.advance, times.observe
-        self.reads = WindowReads(self.commits, times)
-        self.ckeys, self.record_key = self.reads.ckeys, self.reads.record_key
+        self.reads = WindowReads(self.rows.commits, times)
 
     def _is_new(self, time: int) -> bool:
         """True if the span is later than all: times of rows may lead beyond the latest in it."""

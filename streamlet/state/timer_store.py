@@ -17,6 +17,7 @@ from streamlet.state.backing import Backing
 from streamlet.state.buffer_rows import PLACES
 from streamlet.state.ordered_rows import OrderedRows
 from streamlet.state.rows import NO_TIME
+from streamlet.state.store_times import StoreWithTimes
 from streamlet.state.unreadable import rows_of_store
 
 _TIME = struct.Struct(">q")
@@ -62,7 +63,7 @@ def key_and_name(raw: bytes) -> tuple[bytes, str]:
         return raw[: end - length], raw[end - length : end].decode()
 
 
-class TimerStore(OrderedRows):
+class TimerStore(StoreWithTimes):
     """A store of timers.
 
     Args:
@@ -71,7 +72,20 @@ class TimerStore(OrderedRows):
     """
 
     def __init__(self, name: str, backing: Backing) -> None:
-        super().__init__(name, serde(bytes), timer_rows(), backing)
+        self.name = name
+        self.order = order = OrderedRows(name, serde(bytes), timer_rows(), backing)
+        self.rows, self.times, self.commits = order.rows, order.times, order.rows.commits
+        self.advance = self.times.advance
+
+    @property
+    def first_time(self) -> int | None:
+        """The time of the first timer, ms; None: there is none."""
+        return self.order.first_time
+
+    @property
+    def count(self) -> int:
+        """Number of timers."""
+        return self.order.count
 
     def time(self, key: bytes) -> int | None:
         """The time of a timer key, ms; None: there is no such timer."""
@@ -84,29 +98,29 @@ class TimerStore(OrderedRows):
         if before == time:
             return
         if before is not None:
-            self.remove(before, key)
+            self.order.remove(before, key)
         for place, value in (((time, key), _SET), ((PLACES, key), time)):
             rows.cache[place] = value
             rows.dirty[place] = NO_TIME
-        self.added([(time, key)], None)
-        self.note(NO_TIME, time)
+        self.order.added([(time, key)], None)
+        self.order.note(NO_TIME, time)
 
     def cancel(self, key: bytes) -> None:
         """Remove the timer of a timer key, if there is one."""
         before = self.time(key)
         if before is not None:
-            self.remove(before, key)
+            self.order.remove(before, key)
             self.rows.erase((PLACES, key))
-            self.note(NO_TIME, NO_TIME)
+            self.order.note(NO_TIME, NO_TIME)
 
     def take(self, until: int) -> tuple[int, bytes] | None:
         """Remove the first timer, up to a time (ms), and return it; None: there is none."""
         time = self.first_time
         if time is None or time > until:
             return None
-        key: bytes = self.front[0][2]
-        self.remove_first([(time, key)], True, None)
-        self.note(NO_TIME, NO_TIME)
+        key: bytes = self.order.front[0][2]
+        self.order.remove_first([(time, key)], True, None)
+        self.order.note(NO_TIME, NO_TIME)
         return time, key
 
     # The way for all stores.
@@ -117,4 +131,4 @@ class TimerStore(OrderedRows):
         The timer key of a row that expires (``ttl=``) is the bytes of the record key alone; those
         of functions hold a name, too (``key_and_name``).
         """
-        return ((key, time) for (time, key), _ in self.all(low, high))
+        return ((key, time) for (time, key), _ in self.order.all(low, high))

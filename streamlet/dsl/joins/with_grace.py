@@ -151,7 +151,7 @@ class JoinLater:
         store = self.store
         end = min(start + PART, len(given))
         waiting = self._first(max(given.timestamps[start:end]))
-        whole = store.front_is_all or len(waiting) < len(store.front)
+        whole = store.order.front_is_all or len(waiting) < len(store.order.front)
         if whole and len(waiting) < PART and not isinstance(store.rows.cache, CheckedCache):
             return end, waiting, True
         return start + 1, [], False
@@ -159,7 +159,7 @@ class JoinLater:
     def _first(self, time: int) -> list[Place]:
         """Some records that are due once stream time has come to a time."""
         observed = max(self.store.progress.observed, time)
-        return self.store.first(PART, observed - self.grace_ms)
+        return self.store.order.first(PART, observed - self.grace_ms)
 
     def _planned(
         self,
@@ -242,7 +242,7 @@ class JoinLater:
                 out = self.join.process(self._due(given, due))
             except OperatorFailed as failed:
                 failure, out, places = failed, failed.done, places[: failed.index]
-            self.store.remove_first(places, placed=False, size=None)
+            self.store.order.remove_first(places, placed=False, size=None)
             self._note(plan.reached[-1], NO_TIME)
             yield out
             tries = 0 if failure is None or places else tries
@@ -255,7 +255,7 @@ class JoinLater:
 
     def _goes_again(self, at: Batch, failed: OperatorFailed, tries: int) -> bool:
         """Ask the policy about the first record in the store; if this is false it is gone."""
-        (place,) = self.store.first(1)
+        (place,) = self.store.order.first(1)
         row = self.store.load(place)
         assert row is not None
         value, _, headers, _ = row
@@ -268,7 +268,7 @@ class JoinLater:
         assert cause is not None
         again = self.failures.waited_failed(self.name, at, waited, cause, tries)
         if not again:
-            self.store.remove_first([place], placed=False, size=None)
+            self.store.order.remove_first([place], placed=False, size=None)
             self._note(self.store.progress.observed, NO_TIME)
         return again
 
@@ -313,7 +313,7 @@ class JoinLater:
         The failure of a record that the store does not take, if there is one.
         """
         gone = [one for _, _, one in plan.due[:done] if not isinstance(one, int)]
-        self.store.remove_first(gone, placed=False, size=None)
+        self.store.order.remove_first(gone, placed=False, size=None)
         later = [one for _, _, one in plan.due[done:] if isinstance(one, int)]
         stay = sorted(at for at in chain(plan.stay, later) if at < end)
         failed = self._put(given, raws, stay)
@@ -330,7 +330,7 @@ class JoinLater:
         """Put records into the store; the failure of the one that it does not take."""
         store, new = self.store, []
         failed: OperatorFailed | None = None
-        head = next(iter(store.first(1)), None) if stay else None
+        head = next(iter(store.order.first(1)), None) if stay else None
         for at in stay:
             place = self._free_place(given.timestamps[at], raws[at] or b"", head)
             headers = None if given.headers is None else given.headers[at]
@@ -345,7 +345,7 @@ class JoinLater:
             new.append(place)
         store.mark(new, [time for time, _ in new])
         store.commits.reached(max((time for time, _ in new), default=NO_TIME))
-        store.added(new, None)
+        store.order.added(new, None)
         return failed
 
     def _free_place(self, time: int, raw: bytes, head: Place | None) -> Place:
@@ -372,4 +372,4 @@ class JoinLater:
         return self.store.load((time, numbered(raw, number))) is not None
 
     def _note(self, observed: int, highest: int) -> None:
-        self.store.note(observed, highest)
+        self.store.order.note(observed, highest)

@@ -80,7 +80,7 @@ class Suppress:
                     yield sent.take(given, olds=self.use.olds)
                     self._load(arrivals)  # a commit may have evicted rows meanwhile
         if start:
-            self.store.note(max(given.timestamps[:start]), max(arrivals.times[:start]))
+            self.store.order.note(max(given.timestamps[:start]), max(arrivals.times[:start]))
         done = sent.batch(given, olds=self.use.olds)
         if error is not None:
             raise OperatorFailed(start, done) from error
@@ -93,7 +93,9 @@ class Suppress:
 
     def tick(self, at: Batch) -> Iterator[Batch]:
         """The updates that are due because stream time was moved on without a record."""
-        while places := self.store.first(PART, self.store.progress.observed - self.rules.wait_ms):
+        while places := self.store.order.first(
+            PART, self.store.progress.observed - self.rules.wait_ms
+        ):
             sent = _sent()
             self._send(places, [0] * len(places), sent)
             yield sent.batch(at, olds=self.use.olds)
@@ -123,8 +125,8 @@ class Suppress:
     def _load(self, arrivals: Arrivals) -> None:
         """Bring the rows of all keys into the cache."""
         store, ckeys = self.store, arrivals.ckeys
-        if self.rules.max_bytes is not None and store.size < 0:
-            store.count_bytes()
+        if self.rules.max_bytes is not None and store.order.size < 0:
+            store.order.count_bytes()
         if not self._placed:
             store.load_many(zip(arrivals.times, ckeys, strict=True))
             return
@@ -161,8 +163,8 @@ class Suppress:
             error = failure
         self._mark(places[:kept], batch.timestamps[:kept], marks)
         if arrivals.sizes is not None:
-            size += sum(store.key_bytes(ckey) for _, ckey in new)
-        store.added(new, None if arrivals.sizes is None else size)
+            size += sum(store.order.key_bytes(ckey) for _, ckey in new)
+        store.order.added(new, None if arrivals.sizes is None else size)
         return kept, error
 
     def _places(self, arrivals: Arrivals, start: int, end: int) -> tuple[list[Place], list[Place]]:
@@ -208,26 +210,26 @@ class Suppress:
     def _due(self, arrivals: Arrivals, at: int) -> Iterator[list[Place]]:
         """The updates to send with a record: what is due, then what is too much for the buffer."""
         store, rules = self.store, self.rules
-        while places := store.first(PART, arrivals.due[at]):
+        while places := store.order.first(PART, arrivals.due[at]):
             yield places
         while over := self._too_many():
             if rules.when_full == "shut_down":
                 raise self._full(arrivals.batch, at)
-            yield store.first(min(over, PART))
+            yield store.order.first(min(over, PART))
 
     def _too_many(self) -> int:
         """Number of updates to send early, at least."""
         rules, store = self.rules, self.store
-        over = 0 if rules.max_records is None else store.count - rules.max_records
-        if over <= 0 and rules.max_bytes is not None and store.size > rules.max_bytes:
+        over = 0 if rules.max_records is None else store.order.count - rules.max_records
+        if over <= 0 and rules.max_bytes is not None and store.order.size > rules.max_bytes:
             return 1
         return max(0, over)
 
     def _full(self, batch: Batch, at: int) -> BufferFullError:
         rules, store = self.rules, self.store
         bounds = (
-            (store.count, rules.max_records, "records"),
-            (store.size, rules.max_bytes, "bytes"),
+            (store.order.count, rules.max_records, "records"),
+            (store.order.size, rules.max_bytes, "bytes"),
         )
         held = [f"{now:,} of {most:,} {what}" for now, most, what in bounds if most is not None]
         reason = f"the buffer of suppress() is full, with {' and '.join(held)}"
@@ -240,16 +242,16 @@ class Suppress:
         store.load_many(places)
         rows = list(map(store.rows.cache.__getitem__, places))
         times = list(map(store.time_of, places))
-        size = sum(map(store.size_of, places, rows)) if counted else None
+        size = sum(map(store.order.size_of, places, rows)) if counted else None
         ckeys = [ckey for _, ckey in places]
         if not self._placed:  # a window that was deleted before it closed is not told of
             there = [row[0] is not None for row in rows]
             columns: list[list[Any]] = [rows, times, ckeys, records]
             rows, times, ckeys, records = (list(compress(column, there)) for column in columns)
-        store.remove_first(places, self._placed, size)
+        store.order.remove_first(places, self._placed, size)
         store.sent += len(records)
         sent.records += records
-        sent.keys += store.record_keys(ckeys)
+        sent.keys += store.order.record_keys(ckeys)
         sent.values += [row[0] for row in rows]
         sent.olds += [row[1] for row in rows]
         sent.times += times

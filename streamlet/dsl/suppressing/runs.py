@@ -91,7 +91,7 @@ class Planner:
     def run(self, start: int) -> PlannedRun:
         """The run that begins at this record; it has one record at least."""
         arrivals, rules, came, gone = self.arrivals, self.rules, self._came, self._gone
-        self._count, self._size = self.store.count, self.store.size
+        self._count, self._size = self.store.order.count, self.store.order.size
         first = self.store.first_time
         low = _NEVER if first is None else first
         room = _NEVER if rules.max_records is None else rules.max_records
@@ -133,14 +133,14 @@ class Planner:
         last = self._last
         if last is None or time > last[0]:
             return False
-        return (time, self.store.raw_key(ckey)) < last[:2]
+        return (time, self.store.order.raw_key(ckey)) < last[:2]
 
     def _measure(self, index: int, is_new: bool, placed: bool) -> None:
         """Count a value's bytes in place of those of the buffered value of its key."""
         sizes, ckey, store = self.arrivals.sizes, self.arrivals.ckeys[index], self.store
         assert sizes is not None
         if is_new:
-            self._size += store.key_bytes(ckey)
+            self._size += store.order.key_bytes(ckey)
         elif ckey in self._came:
             self._size -= self._came[ckey]
         else:
@@ -158,7 +158,7 @@ class Planner:
     def _send(self, index: int) -> int | None:
         """Plan the updates sent with a record; the next buffer time, or None to end the run."""
         for time, ckey in self._lately:
-            heappush(self._new, (time, self.store.raw_key(ckey), ckey))
+            heappush(self._new, (time, self.store.order.raw_key(ckey), ckey))
         self._lately.clear()
         early, due = self.rules.when_full == "emit_early", self.arrivals.due[index]
         while first := self._first():
@@ -167,13 +167,13 @@ class Planner:
             if len(self._places) >= self.most:
                 return None
             self._take(first, index)
-        return _NEVER if self.store.front_is_all else None
+        return _NEVER if self.store.order.front_is_all else None
 
     def _first(self) -> _Entry | None:
         """The first update; None if there is none, or it was not read yet."""
-        front, new = self.store.front, self._new
+        front, new = self.store.order.front, self._new
         if self._taken == len(front):
-            return new[0] if new and self.store.front_is_all else None
+            return new[0] if new and self.store.order.front_is_all else None
         return min(front[self._taken], new[0]) if new else front[self._taken]
 
     def _take(self, first: _Entry, index: int) -> None:
@@ -189,7 +189,7 @@ class Planner:
                 row = self.store.load((time, ckey))
                 assert row is not None, "the order has a row that is not there"
                 length = row[3]
-            self._size -= self.store.key_bytes(ckey) + length
+            self._size -= self.store.order.key_bytes(ckey) + length
         self._gone.add(ckey)
         self._places.append((time, ckey))
         self._records.append(index)

@@ -88,7 +88,7 @@ def _of_buffers(
 
 
 def _buffered_bytes(buffer: BufferStore) -> float | None:
-    return None if buffer.size < 0 else buffer.size
+    return None if buffer.order.size < 0 else buffer.order.size
 
 
 _KEPT = "Updates that wait in a buffer of suppress"
@@ -163,7 +163,7 @@ STATE_METRICS = (
         _S + "suppression_buffer_records",
         _KEPT,
         _STORE,
-        partial(_of_buffers, lambda one: one.count, False),
+        partial(_of_buffers, lambda one: one.order.count, False),
     ),
     gauge(
         _S + "suppression_buffer_size_bytes",

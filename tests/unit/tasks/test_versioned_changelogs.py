@@ -40,7 +40,7 @@ def shown(state: TaskState) -> dict[str, Any]:
     waiting: Any = state.stores["waiting"]
     return {
         "table": (told, newest, observed),
-        "waiting": (sorted(waiting.range()), waiting.count, waiting.progress.observed),
+        "waiting": (sorted(waiting.range()), waiting.order.count, waiting.progress.observed),
     }
 
 
