@@ -248,16 +248,14 @@ class SimWorker:
     # -- its observer --------------------------------------------------------------------------
 
     def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
-        """Look at the tasks that run from now on: it is about to process for them."""
-        running = frozenset(tasks)
-        for task in sorted(running - self._known):
+        """Look at tasks that run from now on; those that only stood still are where they were."""
+        for task in sorted({*tasks} - self._known):
             self._world.checks.started(self._member, task)
             active = self.registry.tasks[task]
-            # One that was stopped and goes on before its claim is known is where it was.
             if not active.claimed and self._begun.get(task) is not active:
                 self._world.checks.begins(self._member, active)
             self._begun[task] = active
-        self._known = running
+        self._known = frozenset(tasks)
 
     #: The progress of copies is looked at in their stores.
     copying = None
