@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -115,6 +115,17 @@ class TaskState:
         #: Headers of the records that changed rows last, by store, where they are kept.
         self.row_headers: Mapping[str, RowHeaders] = {}
         self.views = ReadViews(self)
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path | None,
+        specs: Sequence[StoreSpec],
+        cache_bytes: int,
+        changelogs: Mapping[str, TopicPartition] | None = None,
+    ) -> Self:
+        """Open the stores as a driver does: programs of tests put theirs on disk in its place."""
+        return cls(folder, specs, cache_bytes, changelogs)
 
     # One commit.
 

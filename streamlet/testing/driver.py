@@ -86,7 +86,7 @@ class TopologyTestDriver(Closing):
         policy, given = self._policy, driver_inputs.checked_partitions(partitions)
         self._topics = DriverTopics(self._topology, policy.topics, given, any_letters=policy.asks)
         tables = self._topology.global_tables
-        stores = TaskState(None, [table.store for table in tables], CACHE_BYTES)
+        stores = TaskState.open(None, [table.store for table in tables], CACHE_BYTES)
         #: Dead letters of global tables in topics that are read.
         self._letters: deque[PartitionBatch] = deque()
         given_to = tables, stores, policy, self.application, self._lettered
@@ -314,7 +314,7 @@ class TopologyTestDriver(Closing):
             for spec in subtopology.stores
             if (topic := subtopology.changelog_topic(spec.name)) is not None
         }
-        state = TaskState(None, subtopology.stores, CACHE_BYTES, changelogs)
+        state = TaskState.open(None, subtopology.stores, CACHE_BYTES, changelogs)
         state.row_headers = row_headers(state.stores, subtopology.stores, self._tracing.kept)
         state.check_entries(None, {})
         counts = self._topics.counts

@@ -90,10 +90,12 @@ class MemoryDriver(TopologyTestDriver):
 def keep_on_disk(monkeypatch: pytest.MonkeyPatch, folder_of_all: Path) -> None:
     """Have tasks of the driver keep their stores in folders, as instances do."""
 
-    def on_disk(folder: Any, specs: Any, cache: int, changelogs: Any = None) -> TaskState:
-        if specs:
-            folder = folder_of_all / "-".join(sorted(spec.name for spec in specs))
-            folder.mkdir(exist_ok=True)
-        return TaskState(folder, specs, cache, changelogs)
+    class OnDisk:
+        @staticmethod
+        def open(folder: Any, specs: Any, cache: int, changelogs: Any = None) -> TaskState:
+            if specs:
+                folder = folder_of_all / "-".join(sorted(spec.name for spec in specs))
+                folder.mkdir(exist_ok=True)
+            return TaskState.open(folder, specs, cache, changelogs)
 
-    monkeypatch.setattr(driver_module, "TaskState", on_disk)
+    monkeypatch.setattr(driver_module, "TaskState", OnDisk)
