@@ -13,9 +13,11 @@ from hashlib import blake2b
 from itertools import chain, compress, count, islice, repeat
 from operator import add, gt, itemgetter
 from types import ModuleType, NoneType
-from typing import Any
+from typing import Any, TypeVar
 
 from streamlet.kafka.native.sources import digest
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _extension() -> ModuleType | None:
@@ -28,17 +30,32 @@ def _extension() -> ModuleType | None:
     return module if digest() in ("", getattr(module, "SOURCES", None)) else None
 
 
-def plain_all_of(column: list[Any], kind: type) -> bool:
+_found = _extension()
+#: The passes in Python of those that the extension may have, by name.
+PLAIN: dict[str, Callable[..., Any]] = {}
+
+
+def _by_extension(plain: F) -> F:
+    """The pass of the extension that is called as this one, which is taken where there is none."""
+    PLAIN[plain.__name__] = plain
+    found: F = getattr(_found, plain.__name__, plain)
+    return found
+
+
+@_by_extension
+def all_of(column: list[Any], kind: type) -> bool:
     """True if each entry is of exactly this type; true of an empty column."""
     return set(map(type, column)) <= {kind}
 
 
-def plain_encode_texts(column: list[str]) -> list[bytes]:
+@_by_extension
+def encode_texts(column: list[str]) -> list[bytes]:
     """The UTF-8 of texts, without lone surrogates."""
     return list(map(str.encode, column))
 
 
-def plain_decode_texts(column: list[bytes]) -> list[str]:
+@_by_extension
+def decode_texts(column: list[bytes]) -> list[str]:
     """The texts out of their UTF-8, which has to be strict."""
     return list(map(bytes.decode, column))
 
@@ -48,7 +65,8 @@ _HEAD = struct.Struct("8s")
 FLAT = frozenset({str, int, float, bool, NoneType})
 
 
-def plain_all_flat(column: list[Any]) -> bool:
+@_by_extension
+def all_flat(column: list[Any]) -> bool:
     """True if each entry is a text, a number or None, or a dict of these whose keys are texts.
 
     Such entries cannot change but for the dicts themselves, and JSON has a form for all of them.
@@ -64,21 +82,24 @@ def plain_all_flat(column: list[Any]) -> bool:
     )
 
 
-def plain_blake2b_column(column: list[bytes | None], size: int) -> list[bytes | None]:
+@_by_extension
+def blake2b_column(column: list[bytes | None], size: int) -> list[bytes | None]:
     """Digests of so many bytes; None stays None."""
     return [None if raw is None else blake2b(raw, digest_size=size).digest() for raw in column]
 
 
-def plain_put_values(rows: dict[Any, Any], keys: list[Any], values: list[Any]) -> None:
+@_by_extension
+def put_values(rows: dict[Any, Any], keys: list[Any], values: list[Any]) -> None:
     """Put the value of each key into a dict, which is of exactly this type."""
     rows.update(zip(keys, values, strict=True))
 
 
-def plain_swap_values(rows: dict[Any, Any], keys: list[Any], values: list[Any]) -> list[Any]:
+@_by_extension
+def swap_values(rows: dict[Any, Any], keys: list[Any], values: list[Any]) -> list[Any]:
     """Put the value of each key, which all are there, into a dict; the value before each."""
     if len(set(keys)) == len(keys):
         before = list(map(rows.__getitem__, keys))
-        plain_put_values(rows, keys, values)
+        put_values(rows, keys, values)
         return before
     before = []
     for key, value in zip(keys, values, strict=True):
@@ -87,12 +108,14 @@ def plain_swap_values(rows: dict[Any, Any], keys: list[Any], values: list[Any]) 
     return before
 
 
-def plain_put_times(rows: dict[Any, int], keys: list[Any], times: list[int]) -> None:
+@_by_extension
+def put_times(rows: dict[Any, int], keys: list[Any], times: list[int]) -> None:
     """Put a copy of the time of each key into a dict, which is of exactly this type."""
     rows.update(zip(keys, map(add, times, repeat(0)), strict=True))
 
 
-def plain_late_places(times: list[int], latest: int) -> list[int]:
+@_by_extension
+def late_places(times: list[int], latest: int) -> list[int]:
     """The indices of times that are lower than an earlier one, or lower than ``latest``.
 
     Times rise for the most part, so only what follows a drop is compared one by one.
@@ -112,38 +135,42 @@ def plain_late_places(times: list[int], latest: int) -> list[int]:
     return found
 
 
-def plain_later_times(times: list[int], others: list[int]) -> list[int]:
+@_by_extension
+def later_times(times: list[int], others: list[int]) -> list[int]:
     """The later one of each two times; both columns are of one length."""
     return list(map(max, times, others))
 
 
-def plain_moved_times(times: list[int], by_ms: int) -> list[int]:
+@_by_extension
+def moved_times(times: list[int], by_ms: int) -> list[int]:
     """Times so much later, none below 0."""
     moved = [time + by_ms for time in times]
     return moved if min(moved, default=0) >= 0 else [max(0, time) for time in moved]
 
 
-def plain_spread(column: list[Any], counts: list[int]) -> list[Any]:
+@_by_extension
+def spread(column: list[Any], counts: list[int]) -> list[Any]:
     """Each entry repeated its count of times."""
     return list(chain.from_iterable(map(repeat, column, counts)))
 
 
-def plain_timed_values(
-    values: list[bytes | None], times: list[int], plus: int
-) -> list[bytes | None]:
+@_by_extension
+def timed_values(values: list[bytes | None], times: list[int], plus: int) -> list[bytes | None]:
     """The values behind eight bytes of their times and a number; None stays None."""
     heads = _HEAD.iter_unpack(struct.pack(f">{len(times)}Q", *[time + plus for time in times]))
     pairs = zip(heads, values, strict=True)
     return [None if value is None else head + value for (head,), value in pairs]
 
 
-def plain_sorted_rows(keys: list[bytes], values: list[Any]) -> tuple[list[bytes], list[Any]]:
+@_by_extension
+def sorted_rows(keys: list[bytes], values: list[Any]) -> tuple[list[bytes], list[Any]]:
     """Both columns in the order of the keys."""
     rows = sorted(zip(keys, values, strict=True), key=itemgetter(0))
     return [key for key, _ in rows], [value for _, value in rows]
 
 
-def plain_put_items(items: Any, keys: list[Any], values: list[Any], first: int, end: int) -> None:
+@_by_extension
+def put_items(items: Any, keys: list[Any], values: list[Any], first: int, end: int) -> None:
     """Set items from one place of the columns up to another; those of None are deleted."""
     for key, value in zip(keys[first:end], values[first:end], strict=True):
         if value is None:
@@ -152,50 +179,8 @@ def plain_put_items(items: Any, keys: list[Any], values: list[Any], first: int, 
             items[key] = value
 
 
-_found = _extension()
-
-all_of: Callable[[list[Any], type], bool] = getattr(_found, "all_of", plain_all_of)
-encode_texts: Callable[[list[str]], list[bytes]] = getattr(
-    _found, "encode_texts", plain_encode_texts
-)
-decode_texts: Callable[[list[bytes]], list[str]] = getattr(
-    _found, "decode_texts", plain_decode_texts
-)
-
-blake2b_column: Callable[[list[bytes | None], int], list[bytes | None]] = getattr(
-    _found, "blake2b_column", plain_blake2b_column
-)
-all_flat: Callable[[list[Any]], bool] = getattr(_found, "all_flat", plain_all_flat)
-put_values: Callable[[dict[Any, Any], list[Any], list[Any]], None] = getattr(
-    _found, "put_values", plain_put_values
-)
-swap_values: Callable[[dict[Any, Any], list[Any], list[Any]], list[Any]] = getattr(
-    _found, "swap_values", plain_swap_values
-)
-put_times: Callable[[dict[Any, int], list[Any], list[int]], None] = getattr(
-    _found, "put_times", plain_put_times
-)
 #: The highest of times, of which there is one at least.
 highest_time: Callable[[list[int]], int] = getattr(_found, "highest_time", max)
-late_places: Callable[[list[int], int], list[int]] = getattr(
-    _found, "late_places", plain_late_places
-)
-later_times: Callable[[list[int], list[int]], list[int]] = getattr(
-    _found, "later_times", plain_later_times
-)
-moved_times: Callable[[list[int], int], list[int]] = getattr(
-    _found, "moved_times", plain_moved_times
-)
-spread: Callable[[list[Any], list[int]], list[Any]] = getattr(_found, "spread", plain_spread)
-timed_values: Callable[[list[bytes | None], list[int], int], list[bytes | None]] = getattr(
-    _found, "timed_values", plain_timed_values
-)
-sorted_rows: Callable[[list[bytes], list[Any]], tuple[list[bytes], list[Any]]] = getattr(
-    _found, "sorted_rows", plain_sorted_rows
-)
-put_items: Callable[[Any, list[Any], list[Any], int, int], None] = getattr(
-    _found, "put_items", plain_put_items
-)
 
 # These there are only in the extension; None: a caller has its own way in Python.
 

@@ -7,7 +7,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.columnwise import highest_time, late_places, plain_late_places
+from streamlet.columnwise import PLAIN, highest_time, late_places
 
 #: Short runs that rise, with drops between them.
 TIMES = st.lists(st.integers(0, 30), max_size=60) | st.lists(
@@ -21,5 +21,5 @@ def test_late_are_those_below_the_highest_time_so_far(times: list[int], latest: 
     expected = [
         at for at, (time, most) in enumerate(zip(times, highest, strict=False)) if time < most
     ]
-    assert late_places(times, latest) == plain_late_places(times, latest) == expected
+    assert late_places(times, latest) == PLAIN["late_places"](times, latest) == expected
     assert highest_time([latest, *times]) == max([latest, *times])

@@ -48,14 +48,14 @@ class Raw(bytes):
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
 def test_texts_are_written_and_read_as_python_does(texts: list[str]) -> None:
     raw = native.encode_texts(texts)
-    assert raw == columnwise.plain_encode_texts(texts)
+    assert raw == columnwise.PLAIN["encode_texts"](texts)
     assert native.decode_texts(raw) == texts
 
 
 @given(st.binary(max_size=8))
 def test_bytes_that_are_no_text_are_refused_as_in_python(raw: bytes) -> None:
     assert outcome(native.decode_texts, [b"a", raw]) == outcome(
-        columnwise.plain_decode_texts, [b"a", raw]
+        columnwise.PLAIN["decode_texts"], [b"a", raw]
     )
 
 
@@ -156,7 +156,7 @@ def test_only_bytes_are_documents() -> None:
         native.are_documents((b"{}",), "{")
 
 
-@pytest.mark.parametrize("all_of", [native.all_of, columnwise.plain_all_of])
+@pytest.mark.parametrize("all_of", [native.all_of, columnwise.PLAIN["all_of"]])
 def test_types_are_told_exactly(all_of: Callable[[list[Any], type], bool]) -> None:
     assert all_of([], str)
     assert all_of([b"", b"a"], bytes)
@@ -176,12 +176,12 @@ def test_rows_are_put_in_the_order_of_their_keys(
     keys = [start + key for key in keys]
     values = [data.draw(st.none() | st.just(str(at))) for at in range(len(keys))]
     rows = put, beside = native.sorted_rows(keys, values)
-    assert rows == columnwise.plain_sorted_rows(keys, values), "equal keys keep their order"
+    assert rows == columnwise.PLAIN["sorted_rows"](keys, values), "equal keys keep their order"
     assert put == sorted(keys)
     first, end = sorted([data.draw(st.integers(0, 20)), data.draw(st.integers(0, 20))])
     logs: list[list[tuple[bytes, Any]]] = [[], []]
     native.put_items(Logged(logs[0]), put, beside, first, end)
-    columnwise.plain_put_items(Logged(logs[1]), put, beside, first, end)
+    columnwise.PLAIN["put_items"](Logged(logs[1]), put, beside, first, end)
     assert logs[0] == logs[1] == list(zip(*rows, strict=True))[first:end]
 
 

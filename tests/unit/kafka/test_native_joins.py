@@ -37,7 +37,7 @@ MOMENTS = st.integers(-(1 << 62), 1 << 62)
 @given(st.lists(VALUES), st.lists(NESTED, max_size=3))
 def test_flat_dicts_are_told_and_copied(flat: list[Any], more: list[Any]) -> None:
     for column in (flat, flat + more, [*flat, {Text("a"): 1}], [*flat, {"a": Text("b")}]):
-        assert native.all_flat(column) == columnwise.plain_all_flat(column)
+        assert native.all_flat(column) == columnwise.PLAIN["all_flat"](column)
         copies = native.flat_copies(column)
         assert copies == (column if native.all_flat(column) else None)
         pairs = zip(column, copies or (), strict=False)
@@ -106,7 +106,7 @@ def test_places_are_found_and_sorted(numbers: list[int], order: list[int]) -> No
     found = native.merge_places(order, 4)
     assert found == [[at for at, one in enumerate(order) if one == number] for number in range(4)]
     many = [number % 4 - 1 for number in numbers]
-    assert native.spread(numbers, many) == columnwise.plain_spread(numbers, many)
+    assert native.spread(numbers, many) == columnwise.PLAIN["spread"](numbers, many)
     wanted = [at + 7 for at in range(len(numbers))][::-1]
     assert native.entries_at(numbers, wanted, 7) == numbers[::-1]
 
@@ -115,16 +115,16 @@ def test_places_are_found_and_sorted(numbers: list[int], order: list[int]) -> No
 @given(st.lists(st.tuples(st.text(max_size=1), MOMENTS, MOMENTS)))
 def test_rows_and_their_times_are_put(rows: list[tuple[str, int, int]]) -> None:
     keys, times, others = ([row[part] for row in rows] for part in range(3))
-    assert native.later_times(times, others) == columnwise.plain_later_times(times, others)
-    wanted_times = columnwise.plain_moved_times(times, others[0] if others else 0)
+    assert native.later_times(times, others) == columnwise.PLAIN["later_times"](times, others)
+    wanted_times = columnwise.PLAIN["moved_times"](times, others[0] if others else 0)
     assert native.moved_times(times, others[0] if others else 0) == wanted_times
     for put in ("put_values", "put_times"):
         found, wanted = {"": -1}, {"": -1}
         getattr(native, put)(found, keys, times)
-        getattr(columnwise, f"plain_{put}")(wanted, keys, times)
+        columnwise.PLAIN[put](wanted, keys, times)
         assert list(found.items()) == list(wanted.items())
     found, wanted = dict.fromkeys(keys, 0), dict.fromkeys(keys, 0)
-    olds = columnwise.plain_swap_values(wanted, keys, times)
+    olds = columnwise.PLAIN["swap_values"](wanted, keys, times)
     assert (native.swap_values(found, keys, times), found) == (olds, wanted)
 
 
@@ -134,14 +134,14 @@ def test_times_are_put_before_values(rows: list[tuple[bytes | None, int]]) -> No
     values, times = [value for value, _ in rows], [time for _, time in rows]
     earlier = [time ^ -1 for time in times]
     for column, plus in ((times, 1), (times, 1 << 63), (earlier, 1 << 63)):
-        wanted = columnwise.plain_timed_values(values, column, plus)
+        wanted = columnwise.PLAIN["timed_values"](values, column, plus)
         assert native.timed_values(values, column, plus) == wanted
 
 
 @quick
 @given(st.lists(st.none() | st.binary(max_size=300)), st.integers(1, 64))
 def test_digests_are_those_of_hashlib(column: list[bytes | None], size: int) -> None:
-    assert native.blake2b_column(column, size) == columnwise.plain_blake2b_column(column, size)
+    assert native.blake2b_column(column, size) == columnwise.PLAIN["blake2b_column"](column, size)
     for length in (127, 128, 129, 256, 257):
         raw = bytes(length)
         assert native.blake2b_column([raw], size) == [blake2b(raw, digest_size=size).digest()]
