@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import closing
 from typing import Any
 
 import attrs
@@ -154,13 +155,10 @@ def _views(window: GroupWindow, names: Iterable[str]) -> dict[str, ControlView]:
         return views
     begins = window.admin.start_offsets([*places])
     ends = window.admin.end_offsets([*places])
-    source = window.clients.source()
-    try:
+    with closing(window.clients.source()) as source:
         for batch in read_until(
             source, ends, begins=begins, clock=window.clock, silent_ms=_SILENT_MS
         ):
             name = places[TopicPartition(batch.topic, batch.partition)]
             views[name] = views[name].apply_all(zip(batch.keys, batch.values, strict=True))
-    finally:
-        source.close()
     return views

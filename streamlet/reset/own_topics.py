@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 
 import attrs
 
@@ -97,12 +98,9 @@ class InternalTopicFinder:
         if not names:
             return [], []
         window, read = self.window, {tp.topic for tp in committed}
-        source = window.clients.source()
-        try:
+        with closing(window.clients.source()) as source:
             proof = TopicOwnership(self._name, window.admin, source, window.clock)
             return proof.proven(names, read, self._others(topics), noted)
-        finally:
-            source.close()
 
     def _others(self, topics: Iterable[str]) -> set[str]:
         """Ids of other applications: of every group, and of everything with a control topic."""

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from streamlet.config import Settings
     from streamlet.config.sources import Entry, FileEntries
     from streamlet.config.table import ClientKind
+    from streamlet.kafka.client import KafkaAdmin
 
 log = get_logger(__name__)
 
@@ -94,6 +95,12 @@ class Common:
             ConfigError: a setting that is none of streamlet's.
         """
         return self.load().client_config(kind)
+
+    def admin(self) -> KafkaAdmin:
+        """A client for requests about topics; raises as ``client_config``."""
+        from streamlet.kafka.client import KafkaAdmin
+
+        return KafkaAdmin(self.bootstrap_servers, self.client_config())
 
     def load(self, app: App | None = None) -> Settings:
         """The settings of the command line and the environment, over those of ``app``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
@@ -247,10 +247,8 @@ def _replay(
     try:
         found.open()  # as of now, since no other replay can change it
         sink = KafkaSink(common.bootstrap_servers, config, name="streamlet-letters")
-        try:
+        with closing(sink):
             return found.replay(chosen, sink, to=to, limit=limit, stopped=stop.stopped.is_set)
-        finally:
-            sink.close()
     finally:
         group.leave()
 
@@ -260,12 +258,12 @@ def _opened(common: Common, topic: str) -> Iterator[tuple[DeadLetters, LetterGro
     """The letters of a topic, and their group."""
     from streamlet.clock import SystemClock
     from streamlet.coordinator.group_client import group_client
-    from streamlet.kafka.client import KafkaAdmin, KafkaSource
+    from streamlet.kafka.client import KafkaSource
     from streamlet.letters.group import LetterGroup
     from streamlet.letters.replay import DeadLetters
 
     clock, settings = SystemClock(), common.with_servers().load()
-    admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
+    admin = common.admin()
 
     def source() -> KafkaSource:
         config = {**common.client_config("consumer"), "isolation.level": "read_uncommitted"}

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import webbrowser
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -260,14 +260,10 @@ def topics_of(described: Mapping[str, Any]) -> set[str]:
 
 def create_missing(common: Common, servers: str, names: Iterable[str]) -> None:
     """Create those of the topics that are not there."""
-    from streamlet.kafka.client import KafkaAdmin
     from streamlet.kafka.ports import NewTopic
 
-    admin = KafkaAdmin(servers, common.client_config())
-    try:
+    with closing(attrs.evolve(common, given_servers=servers).admin()) as admin:
         missing = sorted({*names} - admin.topics().keys())
         admin.create_topics([NewTopic(name, _PARTITIONS, -1) for name in missing])
-    finally:
-        admin.close()
     for name in missing:
         common.output.note(f"made topic {name} with {counted(_PARTITIONS, 'partition')}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -260,19 +260,11 @@ class SparkQuery:
 
     def _ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The ends of partitions; none if no broker answers, which the query will say itself."""
-        from streamlet.kafka.client import KafkaAdmin
+        from streamlet.hosting.clients import admin_for
 
         try:
-            settings = self.settings
-            admin = KafkaAdmin(
-                settings.bootstrap_servers,
-                settings.client_config("admin"),
-                read_committed=settings.read_committed,
-            )
-            try:
+            with closing(admin_for(self.settings)) as admin:
                 return admin.readable_ends(partitions)
-            finally:
-                admin.close()
         except BrokerError as error:
             self.report.output.note(f"the lag of this batch is not known: {error}")
             return {}

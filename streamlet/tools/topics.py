@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +69,6 @@ def create(
     ] = None,
 ) -> None:
     """Create topics; those that are there already with as many partitions are left alone."""
-    from streamlet.kafka.client import KafkaAdmin
     from streamlet.kafka.ports import NewTopic
     from streamlet.topology.names import check_topic_name
 
@@ -76,8 +76,7 @@ def create(
     for name in names:
         check_topic_name(name, "topics create")
     config = tuple(sorted(key_values(topic_config or [], "--topic-config").items()))
-    admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
-    try:
+    with closing(common.admin()) as admin:
         there = admin.topics()
         for name in names:
             if name in there and there[name].partitions != partitions:
@@ -88,8 +87,6 @@ def create(
                 )
         missing = [name for name in names if name not in there]
         admin.create_topics([NewTopic(name, partitions, replication, config) for name in missing])
-    finally:
-        admin.close()
     common.output.answer(
         {
             "topics": [
@@ -113,16 +110,12 @@ def list_(
 ) -> None:
     """List topics and how many partitions each has."""
     from streamlet.control.topic import is_control_topic
-    from streamlet.kafka.client import KafkaAdmin
 
-    admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
-    try:
+    with closing(common.admin()) as admin:
         known = [
             attrs.evolve(topic, internal=topic.internal or is_control_topic(topic.name))
             for topic in admin.topics().values()
         ]
-    finally:
-        admin.close()
     found = [topic for topic in known if internal or not topic.internal]
     common.output.answer(
         {

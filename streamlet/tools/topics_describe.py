@@ -29,11 +29,9 @@ def describe(
     unless it is configured otherwise. Keys that lie as no partitioner puts them were written by
     one of a program's own, or before the topic got more partitions.
     """
-    from streamlet.kafka.client import KafkaAdmin
     from streamlet.records.reader import ReadFrom
 
-    admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
-    with closing(admin):
+    with closing(common.admin()) as admin:
         count = known_topic(admin, topic)
     keys: set[tuple[bytes, int]] = set()
     records = 0

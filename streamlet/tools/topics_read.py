@@ -141,11 +141,11 @@ def read_batches(
     """The records of a topic from a position on: those there are, or all that come."""
     from streamlet.clock import SystemClock
     from streamlet.hosting.signals import GracefulStop
-    from streamlet.kafka.client import KafkaAdmin, KafkaSource
+    from streamlet.kafka.client import KafkaSource
     from streamlet.records.reader import TopicReader
     from streamlet.types import TopicPartition
 
-    admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
+    admin = common.admin()
     count = known_topic(admin, topic)
     ends = admin.end_offsets([TopicPartition(topic, number) for number in range(count)])
     positions = where.positions(admin, ends)

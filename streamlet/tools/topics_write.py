@@ -107,11 +107,11 @@ def _write(
 ) -> int:
     """Write the records of these lines; how many."""
     from streamlet.clock import SystemClock
-    from streamlet.kafka.client import KafkaAdmin, KafkaSink
+    from streamlet.kafka.client import KafkaSink
     from streamlet.kafka.limits import TopicLimits
     from streamlet.records.writer import DELIVERY_MS, TopicWriter
 
-    admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
+    admin = common.admin()
     known_topic(admin, topic, "WRITE")
     config = {**common.client_config("producer"), "partitioner": partitioner}
     sink = KafkaSink(

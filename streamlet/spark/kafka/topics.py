@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamlet.errors import MissingTopicError, StreamletError
@@ -114,11 +115,8 @@ def counts_by_client(
         MissingTopicError: a topic does not exist, or may not be seen.
         BrokerError: the broker does not answer.
     """
-    admin = KafkaAdmin(bootstrap_servers, dict(client))
-    try:
+    with closing(KafkaAdmin(bootstrap_servers, dict(client))) as admin:
         there = admin.topics()
-    finally:
-        admin.close()
     missing = sorted(used.all - there.keys())
     if missing:
         text = f"topic does not exist: {', '.join(missing)}"
@@ -145,13 +143,10 @@ def topic_ids(ready: Prepared) -> dict[str, str]:
     Raises:
         BrokerError: the broker does not answer.
     """
-    wanted = ready.topology.source_topics
-    assert ready.clients is not None
-    admin = KafkaAdmin(ready.clients.bootstrap_servers, dict(ready.clients.admin))
-    try:
-        return admin.topic_ids(wanted)
-    finally:
-        admin.close()
+    clients = ready.clients
+    assert clients is not None
+    with closing(KafkaAdmin(clients.bootstrap_servers, dict(clients.admin))) as admin:
+        return admin.topic_ids(ready.topology.source_topics)
 
 
 def require_classic(spark: SparkSession) -> None:
