@@ -11,8 +11,8 @@ import attrs
 
 from streamlet.errors import MissingTopicError, TopologyError
 from streamlet.spark import query_settings
-from streamlet.spark.checkpoint import file_in
 from streamlet.spark.cluster.shipping import ship
+from streamlet.spark.hadoop_file import HadoopFile
 from streamlet.spark.plan.prepare import Prepared, QueryRequest, Where, prepare
 from streamlet.spark.plan.reference import resolve
 from streamlet.spark.progress import BatchProgress, follow
@@ -162,12 +162,12 @@ def _check_files(topology: Topology, sources: Mapping[str, FrameSource]) -> None
 @contextmanager
 def _temporary_folder(spark: SparkSession, parent: str) -> Iterator[str]:
     """A folder or URL of its own for Spark's state, removed when the block ends."""
-    folder = f"{parent.rstrip('/')}/backfill-{uuid.uuid4().hex}"
-    path, files = file_in(spark, folder)
+    parent, name = parent.rstrip("/"), f"backfill-{uuid.uuid4().hex}"
+    folder = HadoopFile.of(spark, parent, name)
     try:
-        yield folder
+        yield f"{parent}/{name}"
     finally:
-        files.delete(path.getParent(), True)
+        folder.files.delete(folder.path, True)
 
 
 def _changelogs_only(rows: DataFrame, topology: Topology) -> DataFrame:

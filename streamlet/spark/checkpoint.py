@@ -16,6 +16,7 @@ import msgspec
 
 from streamlet.bounded import parsed
 from streamlet.errors import StateError
+from streamlet.spark.hadoop_file import HadoopFile
 from streamlet.spark.kafka import identity
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.topology.graph import Topology
@@ -99,25 +100,19 @@ def check(spark: SparkSession, checkpoint: str, now: dict[str, Any], reason: str
         identity.check_ids(was.get("topic_ids", {}), now["topic_ids"], checkpoint)
         if "topic_ids" in was and was["subtopologies"] == now["subtopologies"]:
             return
-    path, files = file_in(spark, checkpoint)
-    stream = files.create(path)  # also over one of an older version
     kept = {name: fact for name, fact in now.items() if name != "former"}
-    try:
-        stream.write(json.dumps(kept, indent=1).encode())
-    finally:
-        stream.close()
+    text = json.dumps(kept, indent=1)
+    facts_file(spark, checkpoint).write(text.encode())  # also over one of an older version
+
+
+def facts_file(spark: SparkSession, checkpoint: str) -> HadoopFile:
+    """The file of a checkpoint that says what it is of."""
+    return HadoopFile.of(spark, checkpoint, _FILE)
 
 
 def _read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
-    path, files = file_in(spark, checkpoint)
-    if not files.exists(path):
-        return None
-    stream = files.open(path)
-    try:
-        raw = bytes(stream.readAllBytes())
-    finally:
-        stream.close()
-    return read(raw, checkpoint)
+    raw = facts_file(spark, checkpoint).read()
+    return None if raw is None else read(raw, checkpoint)
 
 
 def read(raw: bytes, checkpoint: str) -> dict[str, Any]:
@@ -134,20 +129,6 @@ def read(raw: bytes, checkpoint: str) -> dict[str, Any]:
         raise StateError(
             f"checkpoint {checkpoint}: its file {_FILE} is damaged ({error}). Take a new checkpoint"
         ) from error
-
-
-def is_local(spark: SparkSession, checkpoint: str) -> bool:
-    """True if a checkpoint lies on this machine's disk."""
-    path, files = file_in(spark, checkpoint)
-    return bool(files.makeQualified(path).toUri().getScheme() == "file")
-
-
-def file_in(spark: SparkSession, checkpoint: str, name: str = _FILE) -> tuple[Any, Any]:
-    """The path of one of streamlet's files in a checkpoint, and the file system it is of."""
-    jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(checkpoint, name)
-    session: Any = spark._jsparkSession
-    return path, path.getFileSystem(session.sessionState().newHadoopConf())
 
 
 def compare(was: dict[str, Any], now: dict[str, Any], checkpoint: str, reason: str = "") -> None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 import attrs
 
 from streamlet.errors import StateLockedError
 from streamlet.logs import get_logger
-from streamlet.spark.checkpoint import file_in
+from streamlet.spark.hadoop_file import HadoopFile
 from streamlet.spark.lease import RENEWAL_S, Lease
 from streamlet.state.directory import FolderLock
 
@@ -40,7 +39,7 @@ class _Keeper:
     thread: threading.Thread
 
 
-#: By the name of the checkpoint's lock (``_name``).
+#: By the name of the checkpoint's lock.
 _KEEPERS: dict[str, _Keeper] = {}
 
 
@@ -60,15 +59,14 @@ def locked(
     Raises:
         StateLockedError: another query holds it; the message says which process.
     """
-    path, files = file_in(spark, checkpoint, LOCK_FILE)
-    url = files.makeQualified(path).toUri()
-    name = _name(url)
+    file = HadoopFile.of(spark, checkpoint, LOCK_FILE)
+    name = file.name
     _await_release(name)
     lock: FolderLock | Lease
-    if url.getScheme() == "file":
-        lock = FolderLock(Path(url.getPath()), "the checkpoint")
+    if (local := file.local) is not None:
+        lock = FolderLock(local, "the checkpoint")
     else:
-        lock = Lease(HadoopFile(files, path), checkpoint, threading.Event().wait, notify)
+        lock = Lease(file, checkpoint, threading.Event().wait, notify)
     kept = False
 
     def keep(query: StreamingQuery) -> None:
@@ -90,14 +88,6 @@ def locked(
 def lost(query: StreamingQuery) -> StateLockedError | None:
     """The error of a query whose checkpoint another process took; None if none did."""
     return _LOST.get(query)
-
-
-def _name(url: Any) -> str:
-    """The one name of a lock, however its checkpoint was given.
-
-    Hadoop leaves ``file:/a`` as it is, and makes ``file:///a`` of ``/a``.
-    """
-    return str(Path(url.getPath()).resolve() if url.getScheme() == "file" else url.toString())
 
 
 def _await_release(name: str) -> None:
@@ -157,58 +147,3 @@ def _release(lock: FolderLock | Lease) -> None:
         lock.release()
     except (Py4JError, OSError) as error:  # the lease ends by itself
         log.debug("the lease of the checkpoint stays: %s", error)
-
-
-@attrs.frozen
-class HadoopFile:
-    """One file on any file system of Hadoop's."""
-
-    files: Any
-    path: Any
-
-    def read(self) -> bytes | None:
-        """The content; None if there is no such file."""
-        from py4j.protocol import Py4JJavaError
-
-        try:
-            stream = self.files.open(self.path)
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getSimpleName() in _MISSING:
-                return None
-            raise
-        try:
-            return bytes(stream.readAllBytes())
-        finally:
-            stream.close()
-
-    def create(self, content: bytes) -> bool:
-        """Write it if it is not there; False if it is."""
-        from py4j.protocol import Py4JJavaError
-
-        try:
-            self._write(content, over=False)
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getSimpleName() in _PRESENT:
-                return False
-            raise
-        return True
-
-    def write(self, content: bytes) -> None:
-        """Write it over what is there."""
-        self._write(content, over=True)
-
-    def delete(self) -> None:
-        """Delete it if it is there."""
-        self.files.delete(self.path, False)
-
-    def _write(self, content: bytes, *, over: bool) -> None:
-        stream = self.files.create(self.path, over)
-        try:
-            stream.write(content)
-        finally:
-            stream.close()
-
-
-#: Java's errors for a file that is not there, and for one that is.
-_MISSING = frozenset({"FileNotFoundException", "NoSuchFileException"})
-_PRESENT = frozenset({"FileAlreadyExistsException"})

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from streamlet.logs import get_logger
-from streamlet.spark.checkpoint import is_local
+from streamlet.spark.checkpoint import facts_file
 from streamlet.spark.kafka.placement import shuffle_partitions
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def of_query(
     # Spark SQL's state lies by key, over as many as there are cores.
     cores = spark.sparkContext.defaultParallelism
     number = given or (cores if ready.folds else spread_over(spark, tasks))
-    files = local_files(spark) if is_local(spark, checkpoint) else {}
-    return {SHUFFLE: str(number), **files}
+    local = facts_file(spark, checkpoint).local
+    return {SHUFFLE: str(number), **({} if local is None else local_files(spark))}
 
 
 def spread_over(spark: SparkSession, tasks: int) -> int:

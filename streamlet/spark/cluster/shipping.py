@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -24,6 +25,7 @@ from streamlet.spark.cluster.own_modules import (
     package_files,
     zipped,
 )
+from streamlet.spark.hadoop_file import HadoopFile
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -61,7 +63,7 @@ def ship(spark: SparkSession, reference: str, checkpoint: str | None = None) -> 
         _add(context, zipped(files, "streamlet-app", folder))
     topology = executor_check.topology_hash(executor_check.application(reference))
     streamlet = executor_check.package_hash("streamlet")
-    with _Marker(spark, checkpoint) as seen:
+    with _marker(spark, checkpoint) as seen:
         wanted = executor_check.Wanted(reference, streamlet, topology, seen)
         answers = ask(spark, wanted)
         if any("streamlet" in one.found for one in answers):
@@ -155,32 +157,17 @@ def _add(context: SparkContext, path: Path) -> None:
     sys.path[:] = before
 
 
-class _Marker:
-    """A file in a checkpoint that is a folder of the driver's, for executors to look for.
-
-    Args:
-        spark: whose file systems say what a path without a scheme means.
-        checkpoint: folder, URL or None.
-    """
-
-    def __init__(self, spark: SparkSession, checkpoint: str | None) -> None:
-        self._path: Path | None = None
-        if checkpoint is not None:
-            jvm: Any = spark._jvm
-            session: Any = spark._jsparkSession
-            path = jvm.org.apache.hadoop.fs.Path(checkpoint)
-            files = path.getFileSystem(session.sessionState().newHadoopConf())
-            if files.getUri().getScheme() == "file":
-                folder = Path(files.makeQualified(path).toUri().getPath())
-                self._path = folder / f".streamlet-{uuid4().hex}"
-
-    def __enter__(self) -> str | None:
-        if self._path is None:
-            return None
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.touch()
-        return str(self._path)
-
-    def __exit__(self, *_: object) -> None:
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
+@contextmanager
+def _marker(spark: SparkSession, checkpoint: str | None) -> Iterator[str | None]:
+    """A file in a checkpoint that is a folder of the driver's, for executors to look for."""
+    name = f".streamlet-{uuid4().hex}"
+    path = None if checkpoint is None else HadoopFile.of(spark, checkpoint, name).local
+    if path is None:
+        yield None
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    try:
+        yield str(path)
+    finally:
+        path.unlink(missing_ok=True)

@@ -11,8 +11,8 @@ import pytest
 import streamlet.spark
 from streamlet.errors import StateLockedError
 from streamlet.spark import checkpoint_lock
-from streamlet.spark.checkpoint import file_in
-from streamlet.spark.checkpoint_lock import LOCK_FILE, HadoopFile
+from streamlet.spark.checkpoint_lock import LOCK_FILE
+from streamlet.spark.hadoop_file import HadoopFile
 from streamlet.spark.lease import Lease
 from streamlet.state.directory import FolderLock
 from tests.integration.spark import words
@@ -60,8 +60,7 @@ def test_a_query_of_a_program_has_its_checkpoint_to_itself(
 
 
 def test_a_lease_lies_on_any_file_system_of_hadoop(spark: SparkSession, tmp_path: Path) -> None:
-    path, files = file_in(spark, str(tmp_path / "checkpoint"), LOCK_FILE)
-    file = HadoopFile(files, path)
+    file = HadoopFile.of(spark, str(tmp_path / "checkpoint"), LOCK_FILE)
     assert file.read() is None
     file.delete()
     lease = Lease(file, "checkpoint", lambda _: None, print)
