@@ -41,7 +41,7 @@ from streamlet.logs import get_logger
 from streamlet.tools.connection_lines import holding_connection_lines
 from streamlet.tools.output import CommandOutput, drop_output, exit_code_of
 from streamlet.tools.settings import assignments, check_servers, merged, read_file
-from streamlet.tools.variables import variable_of
+from streamlet.tools.variables import from_variable, variable_of
 from streamlet.user_code import shown
 
 if TYPE_CHECKING:
@@ -149,81 +149,52 @@ _MAY_BE_EMPTY = frozenset({"key", "low", "high", "prefix"})
 #: Numbers whose commands say more of them.
 _SAID_BY_COMMANDS = frozenset({"percent"})
 
-_COMMON: dict[str, tuple[Any, Any]] = {
-    "bootstrap_servers": (
-        Annotated[
-            str | None,
-            typer.Option(
-                help=f"Kafka's address, host:port,… [default: {DEFAULT_BOOTSTRAP_SERVERS}]",
-                envvar="STREAMLET_BOOTSTRAP_SERVERS",
-                show_default=False,
-                rich_help_panel=_PANEL,
-            ),
-        ],
-        None,
-    ),
-    "config": (
-        Annotated[
-            Path | None,
-            typer.Option(
-                metavar="FILE",
-                help="Properties file with settings.",
-                envvar="STREAMLET_CONFIG",
-                rich_help_panel=_PANEL,
-            ),
-        ],
-        None,
-    ),
-    "set_": (
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                "--set",
-                metavar="KEY=VALUE",
-                help="A setting; may be repeated, wins over the file.",
-                envvar="STREAMLET_SET",
-                rich_help_panel=_PANEL,
-            ),
-        ],
-        None,
-    ),
-    "json": (
-        Annotated[
-            bool,
-            typer.Option(
-                "--json",
-                help="Print one JSON document on standard output.",
-                envvar="STREAMLET_JSON",
-                rich_help_panel=_PANEL,
-            ),
-        ],
-        False,
-    ),
-    "log_level": (
-        Annotated[
-            LogLevel,
-            typer.Option(
-                metavar="LEVEL",
-                help="Log to standard error from here on: debug, info, warning or error.",
-                envvar="STREAMLET_LOG_LEVEL",
-                rich_help_panel=_PANEL,
-            ),
-        ],
-        LogLevel.WARNING,
-    ),
-    "log_json": (
-        Annotated[
-            bool,
-            typer.Option(
-                "--log-json",
-                help="Write each line of standard error as JSON.",
-                envvar="STREAMLET_LOG_JSON",
-                rich_help_panel=_PANEL,
-            ),
-        ],
-        False,
-    ),
-}
+
+def _shared(
+    variable: str, text: str, option: str | None = None, *, metavar: str | None = None
+) -> Any:
+    words = () if option is None else (option,)
+    return typer.Option(*words, metavar=metavar, help=text, envvar=variable, rich_help_panel=_PANEL)
+
+
+@attrs.frozen
+class SharedOptions:
+    """The options of every command, as they were given."""
+
+    bootstrap_servers: Annotated[
+        str | None,
+        _shared(
+            "STREAMLET_BOOTSTRAP_SERVERS",
+            f"Kafka's address, host:port,… [default: {DEFAULT_BOOTSTRAP_SERVERS}]",
+        ),
+    ] = None
+    config: Annotated[
+        Path | None, _shared("STREAMLET_CONFIG", "Properties file with settings.", metavar="FILE")
+    ] = None
+    set_: Annotated[
+        list[str] | None,
+        _shared(
+            "STREAMLET_SET",
+            "A setting; may be repeated, wins over the file.",
+            "--set",
+            metavar="KEY=VALUE",
+        ),
+    ] = None
+    json: Annotated[
+        bool, _shared("STREAMLET_JSON", "Print one JSON document on standard output.", "--json")
+    ] = False
+    log_level: Annotated[
+        LogLevel,
+        _shared(
+            "STREAMLET_LOG_LEVEL",
+            "Log to standard error from here on: debug, info, warning or error.",
+            metavar="LEVEL",
+        ),
+    ] = LogLevel.WARNING
+    log_json: Annotated[
+        bool,
+        _shared("STREAMLET_LOG_JSON", "Write each line of standard error as JSON.", "--log-json"),
+    ] = False
 
 
 def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -239,32 +210,29 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     """The function as typer sees it: ``common`` replaced by the options it is made of."""
     hints = get_type_hints(function, include_extras=True)
-    parameters = inspect.signature(function).parameters
-    groups = {name: kind for name, kind in hints.items() if name != "common" and attrs.has(kind)}
-    shared = [_option(name, kind, default) for name, (kind, default) in _COMMON.items()]
+    groups = {name: kind for name, kind in hints.items() if attrs.has(kind)}
+    groups["common"] = SharedOptions
 
     @functools.wraps(function)
     def run(context: typer.Context, **given: Any) -> None:
-        common_options = {name: given.pop(name) for name in _COMMON}
         for name, group in groups.items():
             fields = [field.name for field in attrs.fields(group)]
             given[name] = group(**{field: given.pop(field) for field in fields})
-        common_options["from_variable"] = _from_variable(context, "bootstrap_servers")
-        common_options["set_place"] = (
-            "STREAMLET_SET" if _from_variable(context, "set_") else "--set"
-        )
-        _run(function, common_options, given, context)
+        _run(function, given.pop("common"), given, context)
 
-    own = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
-    for p in parameters.values():
+    options = [
+        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    ]
+    parameters = inspect.signature(function).parameters.values()
+    for p in sorted(parameters, key=lambda p: p.name == "common"):
         if p.name in groups:
             kinds = get_type_hints(groups[p.name], include_extras=True)
             fields = attrs.fields(groups[p.name])
-            own += [_option(field.name, kinds[field.name], field.default) for field in fields]
-        elif p.name != "common":
-            own.append(_option(p.name, hints[p.name], p.default))
-    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in [*own, *shared]}
+            options += [_option(field.name, kinds[field.name], field.default) for field in fields]
+        else:
+            options.append(_option(p.name, hints[p.name], p.default))
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in options}
     del run.__wrapped__  # typer would look behind the signature
     return run
 
@@ -339,20 +307,21 @@ def _path(given: str | Path) -> Path:
 
 def _run(
     function: Callable[..., None],
-    options: dict[str, Any],
+    shared: SharedOptions,
     own: dict[str, Any],
     context: typer.Context,
 ) -> None:
-    output = CommandOutput(options["json"], log_json=options["log_json"])
+    output = CommandOutput(shared.json, log_json=shared.log_json)
     try:
         check_values(context)
-        handler = set_up_logging(options["log_level"].value, options["log_json"])
-        file, place = read_file(options["config"]), options["set_place"]
-        assigned = assignments(options["set_"] or (), place)
+        handler = set_up_logging(shared.log_level.value, shared.log_json)
+        file = read_file(shared.config)
+        place = "STREAMLET_SET" if from_variable(context, "set_") else "--set"
+        assigned = assignments(shared.set_ or (), place)
         settings = merged(file, assigned)
-        servers = check_servers(*_servers(options, settings, file))
-        names = bool(options["bootstrap_servers"]) and not options["from_variable"]
-        common = Common(servers, settings, output, file, assigned, names)
+        named = bool(shared.bootstrap_servers) and not from_variable(context, "bootstrap_servers")
+        servers = check_servers(*_servers(shared, named, assigned, file))
+        common = Common(servers, settings, output, file, assigned, named)
         with output.alone(), holding_connection_lines(handler):
             function(common=common, **own)
     except BrokenPipeError as error:
@@ -379,22 +348,12 @@ def _run(
         raise typer.Exit(1) from error
 
 
-def _from_variable(context: typer.Context, name: str) -> bool:
-    """True if a variable of the environment gave an option."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "ENVIRONMENT"
-
-
 def _servers(
-    options: dict[str, Any], settings: dict[str, str], file: FileEntries
+    shared: SharedOptions, named: bool, assigned: Sequence[Entry], file: FileEntries
 ) -> tuple[str | None, str]:
     """The brokers' addresses, and their place: the option, ``--set``, the variable, the file."""
-    key = "bootstrap.servers"
-    given: str | None = options["bootstrap_servers"]
-    if given and not options["from_variable"]:
-        return given, "--bootstrap-servers"
-    if key in {text.partition("=")[0].strip() for text in options["set_"] or ()}:
-        return settings[key], f"{options['set_place']} {key}"
-    if given:
-        return given, variable(key)
-    return settings.get(key), next((place for name, _, place in file if name == key), key)
+    key, given = "bootstrap.servers", shared.bootstrap_servers
+    place = "--bootstrap-servers" if named else variable(key)
+    own = [] if not given else [(key, given, place)]
+    entries = (*own, *assigned, *file) if named else (*assigned, *own, *file)
+    return next(((text, place) for name, text, place in entries if name == key), (None, key))

@@ -23,12 +23,15 @@ class CommandOfVariables(TyperCommand):
             raise
 
 
+def from_variable(context: Any, name: str) -> bool:
+    """True if a variable of the environment gave an option."""
+    source = context.get_parameter_source(name)
+    return source is not None and bool(source.name == "ENVIRONMENT")
+
+
 def variable_of(context: Any, parameter: Any) -> str | None:
     """The variable of the environment that gave a parameter its value; None: none did."""
-    if parameter is None or parameter.name is None:
-        return None
-    source = context.get_parameter_source(parameter.name)
-    if source is None or source.name != "ENVIRONMENT":
+    if parameter is None or parameter.name is None or not from_variable(context, parameter.name):
         return None
     if parameter.envvar:
         return str(parameter.envvar)
