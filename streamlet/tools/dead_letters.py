@@ -105,7 +105,7 @@ def list_(
             words = (*(letter.detail(name) for name in _GROUPED), state)
             if words in counts or len(counts) < _MOST_GROUPS:
                 counts[words] += 1
-    rows: list[tuple[object, ...]] = [(*words, count) for words, count in counts.most_common()]
+    rows = [(*words, count) for words, count in counts.most_common()]
     names = (*_GROUPED, "state", "letters")
     common.output.answer(
         {"topic": topic, "groups": [dict(zip(names, row, strict=True)) for row in rows]},

@@ -21,7 +21,7 @@ def list_(common: Common) -> None:
     settings = common.with_servers().load()
     with open_window(ApplicationInfo("streamlet-list", settings), "list") as window:
         found = applications(window)
-    rows: list[tuple[object, ...]] = [
+    rows = [
         (one.name, one.state, one.instances, one.members, one.leaving, one.version, one.note)
         for one in found
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 import typer
 
 from streamlet.errors import NotFoundError
@@ -22,14 +23,9 @@ def list_(common: Common, app: AppArgument) -> None:
 
     with opened(common, app, "members") as window:
         found = listed(window)
-    rows: list[tuple[object, ...]] = [(m.member, m.instance_id, m.state) for m in found]
+    shown = table("MEMBER", "INSTANCE ID", "STATE", rows=map(attrs.astuple, found))
     common.output.answer(
-        {
-            "members": [
-                {"member": m.member, "instance_id": m.instance_id, "state": m.state} for m in found
-            ]
-        },
-        table("MEMBER", "INSTANCE ID", "STATE", rows=rows) if rows else "no member is there",
+        {"members": [*map(attrs.asdict, found)]}, shown if found else "no member is there"
     )
 
 

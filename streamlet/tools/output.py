@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -290,6 +290,6 @@ class FactsTable:
                 yield Text.assemble((name, "bold"), " ", cell)
 
 
-def table(*columns: str, rows: list[tuple[object, ...]]) -> FactsTable:
+def table(*columns: str, rows: Iterable[Iterable[object]]) -> FactsTable:
     """A plain table for people; numbers stand right."""
-    return FactsTable(columns, rows)
+    return FactsTable(columns, [tuple(row) for row in rows])

@@ -250,7 +250,7 @@ def _shown(found: dict[str, Any]) -> Any:
     heads = [name for name in _COLUMNS if any(name in entry for entry in entries)]
     if not entries:
         return "nothing"
-    rows: list[tuple[object, ...]] = [
+    rows = [
         tuple(
             cell if isinstance(cell, str | int) else msgspec.json.encode(cell).decode()
             for cell in (_cell(name, entry) for name in heads)

@@ -190,7 +190,7 @@ def plan_view(plan: ResetPlan) -> RenderableType:
         parts.append(Text(f"taken out of the group: {', '.join(plan.members)}"))
     if plan.unfinished:
         parts.append(Text("an earlier reset was broken off; this one finishes it"))
-    rows: list[tuple[object, ...]] = [_row(move) for move in plan.moves[:_MOVES_SHOWN]]
+    rows = map(_row, plan.moves[:_MOVES_SHOWN])
     parts.append(table("READS", "PARTITION", "COMMITTED", "TO", rows=rows))
     if len(plan.moves) > _MOVES_SHOWN:
         parts.append(Text(f"and {len(plan.moves) - _MOVES_SHOWN} more; --json shows all"))

@@ -86,7 +86,7 @@ def plan_view(name: str, plan: ScaleDownResult, stateless: int | None) -> Render
         Text(_sum(moves, stateless, plan.estimate_s if plan.staying else None)),
     ]
     if moves:
-        rows: list[tuple[object, ...]] = [
+        rows = [
             (move["task"], move["from"], move["to"], size(move["bytes"]))
             for move in moves[:_MOVES_SHOWN]
         ]
@@ -177,7 +177,7 @@ def progress_view(progress: Progress, lines: int | None = None) -> RenderableTyp
     if lines is not None and len(steps) > lines - _LINES_AROUND:
         at_rest = sorted(steps, key=lambda step: step.stage in (QUEUED, ACTIVE))
         steps = tuple(at_rest[: max(lines - _LINES_AROUND, 1)])
-    rows: list[tuple[object, ...]] = [
+    rows = [
         (step.task, step.source, step.target, step.stage, _restored(step), _eta(step))
         for step in steps
     ]

@@ -147,7 +147,7 @@ def _count(some: list[Listed]) -> str:
 
 
 def _table(found: list[Listed], now_ms: int) -> FactsTable:
-    rows: list[tuple[object, ...]] = [
+    rows = [
         (
             one.application,
             one.folder.path.name,

@@ -137,7 +137,7 @@ def _listed(tasks: Iterable[dict[str, Any]]) -> str:
 
 
 def _handovers(handovers: list[dict[str, Any]]) -> RenderableType:
-    rows: list[tuple[object, ...]] = [
+    rows = [
         (
             one["task"],
             one["from"],
@@ -226,7 +226,7 @@ def _global_copies(instances: list[dict[str, Any]]) -> dict[str, dict[str, int]]
 
 
 def _global_tables(copies: dict[str, dict[str, int]]) -> RenderableType:
-    rows: list[tuple[object, ...]] = [
+    rows = [
         (topic, len(lags), max(lags.values()), _most_behind(lags)) for topic, lags in copies.items()
     ]
     return table("GLOBAL TABLE", "COPIES", "HIGHEST LAG", "BY MEMBER", rows=rows)

@@ -117,11 +117,8 @@ def list_(
             for topic in admin.topics().values()
         ]
     found = [topic for topic in known if internal or not topic.internal]
-    common.output.answer(
-        {
-            "topics": [
-                {"name": t.name, "partitions": t.partitions, "internal": t.internal} for t in found
-            ]
-        },
-        table("TOPIC", "PARTITIONS", rows=[(t.name, t.partitions) for t in found]),
-    )
+    documents = [
+        {"name": t.name, "partitions": t.partitions, "internal": t.internal} for t in found
+    ]
+    rows = [(topic.name, topic.partitions) for topic in found]
+    common.output.answer({"topics": documents}, table("TOPIC", "PARTITIONS", rows=rows))
