@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamlet.broker.record import BrokerRecord, running, some_running
+from streamlet.closing import Closing
 from streamlet.errors import BrokerError, ConfigError
 from streamlet.hosting.signals import GracefulStop
 from streamlet.own_files import user_folder
@@ -74,24 +76,33 @@ def start(
 
 def started(kafka: KafkaBroker, ephemeral: bool, *, detached: bool) -> list[BrokerRecord]:
     """Start the brokers and remember them; none is left if that fails."""
+    with starting(kafka, "the broker", "; --data-dir says where its data is"):
+        kafka.start(detached=detached)
+        alone = len(kafka.brokers) == 1
+        records = [
+            BrokerRecord(one.port, one.pid, str(one.data_dir), ephemeral, alone)
+            for one in kafka.brokers
+        ]
+        for record in records:
+            record.save()
+    return records
+
+
+@contextmanager
+def starting(server: Closing, called: str, hint: str = "") -> Iterator[None]:
+    """Start a server in the block; it is closed if that fails, or is broken off by SIGTERM.
+
+    Raises:
+        ConfigError: a file or a folder cannot be used; ``hint`` follows the reason.
+    """
     try:
         with handled({signal.SIGTERM: signal.default_int_handler}):  # else Java would live on
-            kafka.start(detached=detached)
-            alone = len(kafka.brokers) == 1
-            records = [
-                BrokerRecord(one.port, one.pid, str(one.data_dir), ephemeral, alone)
-                for one in kafka.brokers
-            ]
-            for record in records:
-                record.save()
-    except OSError as error:
-        kafka.close()
-        problem = f"the broker cannot start: {error}; --data-dir says where its data is"
-        raise ConfigError([problem]) from error
-    except BaseException:
-        kafka.close()
+            yield
+    except BaseException as error:
+        server.close()
+        if isinstance(error, OSError):
+            raise ConfigError([f"{called} cannot start: {error}{hint}"]) from error
         raise
-    return records
 
 
 def _stay(common: Common, kafka: KafkaBroker, records: Sequence[BrokerRecord]) -> None:

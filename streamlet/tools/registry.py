@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from streamlet.broker.record import RegistryRecord, running, some_running
-from streamlet.errors import ConfigError
 from streamlet.own_files import user_folder
-from streamlet.signals import handled
+from streamlet.tools.broker import Port, starting
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port for clients; 0: any free one.")]
 OnePort = Annotated[
     int | None, typer.Option(min=1, max=65535, help="Only the registry on this port.")
 ]
@@ -35,17 +32,10 @@ def start(common: Common, port: Port = 8081) -> None:
         return
     folder = user_folder("data") / "registry" / str(port) if port else None
     server = RegistryServer(port or None, folder)
-    try:
-        with handled({signal.SIGTERM: signal.default_int_handler}):  # else Java would live on
-            server.start(detached=True)
-            record = RegistryRecord(server.port, server.pid, str(server.folder), ephemeral=not port)
-            record.save()
-    except OSError as error:
-        server.close()
-        raise ConfigError([f"the schema registry cannot start: {error}"]) from error
-    except BaseException:
-        server.close()
-        raise
+    with starting(server, "the schema registry"):
+        server.start(detached=True)
+        record = RegistryRecord(server.port, server.pid, str(server.folder), ephemeral=not port)
+        record.save()
     _answer(common, record)
 
 
