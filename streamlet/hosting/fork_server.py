@@ -26,7 +26,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import recv_handle, sendfds
-from typing import IO, Protocol
+from typing import IO
 
 import attrs
 
@@ -43,31 +43,15 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 Program = Callable[[int, int], int]
 
 
-class ChildProcess(Protocol):
-    """A child process as the supervisor sees it; ``subprocess.Popen`` is one."""
-
-    pid: int
-    stdin: IO[bytes] | None
-
-    def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
-
-    def wait(self) -> int:
-        """The exit code, once it has ended."""
-
-    def kill(self) -> None:
-        """SIGKILL, if it runs."""
-
-
 @attrs.frozen
 class Launched:
     """A worker's process without orders, and the read end of the pipe its events come through."""
 
-    process: ChildProcess
+    process: ForkedProcess
     events: int
 
 
-def close_stdin(process: ChildProcess) -> None:
+def close_stdin(process: ForkedProcess) -> None:
     """Close the pipe of a worker's orders."""
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):  # it may have died with an order unread

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.hosting.fork_server import ChildProcess
+from streamlet.hosting.fork_server import ForkedProcess
 
 
 @attrs.define(eq=False)
@@ -16,7 +16,7 @@ class WorkerProcess:
     """One worker's process, or the wait for its restart."""
 
     member: int
-    process: ChildProcess | None = None
+    process: ForkedProcess | None = None
     events: int = -1  # read end of the pipe its events come through
     unread: bytes = b""
     passing: bool = False  # what it reported last: a failure that time alone may mend

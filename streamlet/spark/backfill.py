@@ -17,7 +17,8 @@ from streamlet.spark.plan.prepare import Prepared, QueryRequest, Where, prepare
 from streamlet.spark.plan.reference import resolve
 from streamlet.spark.progress import BatchProgress, follow
 from streamlet.spark.sql import frames
-from streamlet.spark.sql.frame_sources import FrameSource, frame_sources
+from streamlet.spark.sql.frame_columns import FrameSource
+from streamlet.spark.sql.frame_sources import frame_sources
 from streamlet.spark.sql.framed import packed_rows
 from streamlet.spark.sql.typed_columns import output_topics
 from streamlet.topology.graph import Topology

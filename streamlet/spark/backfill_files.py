@@ -8,7 +8,7 @@ import attrs
 
 from streamlet.errors import ConfigError, StreamletError
 from streamlet.kafka.placements import PartitionerName
-from streamlet.spark.sql.frame_sources import FrameSource
+from streamlet.spark.sql.frame_columns import FrameSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

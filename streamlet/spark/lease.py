@@ -15,10 +15,11 @@ import os
 import socket
 import uuid
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from streamlet.bounded import parsed
 from streamlet.errors import StateLockedError
+from streamlet.spark.hadoop_file import HadoopFile
 
 #: How often a holder writes its lease, seconds.
 RENEWAL_S: Final = 10.0
@@ -28,26 +29,6 @@ WATCH_S: Final = 25.0
 _LOOK_S = 1.0
 #: From writing a lease until it is read again, seconds: longer than from a look to a write.
 _SETTLE_S = 2.0
-
-
-class LeaseFile(Protocol):
-    """One file on a file system of any kind."""
-
-    def read(self) -> bytes | None:
-        """The content; None if there is no such file."""
-        ...
-
-    def create(self, content: bytes) -> bool:
-        """Write it if it is not there; False if it is."""
-        ...
-
-    def write(self, content: bytes) -> None:
-        """Write it over what is there."""
-        ...
-
-    def delete(self) -> None:
-        """Delete it if it is there."""
-        ...
 
 
 class Lease:
@@ -65,7 +46,7 @@ class Lease:
 
     def __init__(
         self,
-        file: LeaseFile,
+        file: HadoopFile,
         checkpoint: str,
         wait: Callable[[float], object],
         notify: Callable[[str], None],

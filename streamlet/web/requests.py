@@ -22,7 +22,7 @@ from streamlet.state.query_errors import (
 from streamlet.web.answers import HttpAnswer, document, failure
 from streamlet.web.asked import LISTS, Asked
 from streamlet.web.live.answers import live_answer
-from streamlet.web.live.reader import LiveFeed
+from streamlet.web.live.reader import LiveReader
 from streamlet.web.openapi import openapi
 from streamlet.web.overview import overview
 from streamlet.web.proofs import (
@@ -58,7 +58,7 @@ class Requests:
         self,
         router: QueryRouter | None,
         settings: Settings,
-        live: LiveFeed | None,
+        live: LiveReader | None,
         clock: Clock,
     ) -> None:
         self._router, self._settings, self._live, self._clock = router, settings, live, clock

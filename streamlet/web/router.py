@@ -10,9 +10,10 @@ waiting, may take long to refuse: the next one is asked beside it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import attrs
 import msgspec
@@ -49,18 +50,9 @@ MOST_AT_ONCE = 8
 MOST_READS = 64
 
 
-class AskMember(Protocol):
-    """The way to another member."""
-
-    async def __call__(
-        self, server: StoreServer, read: StoreRead, partition: int, left_ms: int
-    ) -> TaskPage:
-        """The entries of a task of the member.
-
-        Raises:
-            InvalidStateStoreError: it refuses, or cannot be reached.
-        """
-        ...
+#: The way to another member: the entries of its task of a partition, within so many ms. It raises
+#: InvalidStateStoreError where the member refuses, or cannot be reached.
+AskMember: TypeAlias = Callable[[StoreServer, StoreRead, int, int], Coroutine[Any, Any, TaskPage]]
 
 
 @attrs.define(eq=False)

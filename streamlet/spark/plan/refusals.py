@@ -7,7 +7,7 @@ each.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -18,6 +18,7 @@ from streamlet.logs import get_logger
 if TYPE_CHECKING:
     from streamlet.config import Settings
     from streamlet.processing.policy import ErrorPolicy
+    from streamlet.spark.plan.reference import Application
     from streamlet.topology.graph import Topology
 
 log = get_logger(__name__)
@@ -163,31 +164,7 @@ REFUSALS: Mapping[str, Refusal] = {
 }
 
 
-class Checked(Protocol):
-    """The part of an application that is checked."""
-
-    @property
-    def policy(self) -> ErrorPolicy:
-        """The policy for records that fail."""
-        ...
-
-    @property
-    def settings(self) -> Settings:
-        """The program's own."""
-        ...
-
-    @property
-    def processor_wrapper(self) -> object:
-        """The hook around nodes, if it has one."""
-        ...
-
-    @property
-    def tracer_provider(self) -> object:
-        """The provider of spans, if it has one."""
-        ...
-
-
-def refuse(app: Checked, topology: Topology, settings: Settings) -> None:
+def refuse(app: Application, topology: Topology, settings: Settings) -> None:
     """Refuse an application that does not run on Spark.
 
     Args:

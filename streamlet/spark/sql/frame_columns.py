@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from streamlet.errors import ConfigError
+from streamlet.kafka.placements import PartitionerName
 from streamlet.serdes import Serde
 from streamlet.serdes.pydantic_models import is_pydantic
 from streamlet.spark.sql.typed_columns import source_serdes
@@ -22,28 +23,32 @@ if TYPE_CHECKING:
 _TIMES_ARE = "UTC"
 
 
-class NamedColumns(Protocol):
-    """The part of a ``frame_sources.FrameSource`` that names columns."""
+@attrs.frozen
+class FrameSource:
+    """A DataFrame in place of a topic, and the meaning of its columns.
 
-    @property
-    def frame(self) -> DataFrame:
-        """The rows."""
-        ...
+    A plain DataFrame stands for ``FrameSource(frame)``.
 
-    @property
-    def key(self) -> str | Sequence[str] | None:
-        """The columns of record keys."""
-        ...
+    Args:
+        frame: bounded or streaming.
+        key: the column with the record keys, or several for the fields of one key. None: the column
+            ``key``. Without that, records have no keys, which is refused where the application
+            looks them up by their keys; ``()`` says that it is meant.
+        value: the column with the values (null: a tombstone), or several that are the fields of
+            one value. None: the column ``value`` if there is one; else the fields that the
+            serde's type declares, or, of a ``dict``, all columns but key and time.
+        time: the column with the record's times, TIMESTAMP, DATE or ms since the epoch. None: the
+            column ``timestamp`` if there is one; else rows of a table have the time 0 and
+            those of a stream the time at which their batch begins.
+        partitioner: how the topic's producer puts keys into partitions, by librdkafka's name as in
+            ``App.stream``. None: as the application says where it reads the topic.
+    """
 
-    @property
-    def value(self) -> str | Sequence[str] | None:
-        """The columns of values."""
-        ...
-
-    @property
-    def time(self) -> str | None:
-        """The column of times."""
-        ...
+    frame: DataFrame
+    key: str | Sequence[str] | None = None
+    value: str | Sequence[str] | None = None
+    time: str | None = None
+    partitioner: PartitionerName | None = None
 
 
 @attrs.frozen
@@ -81,7 +86,7 @@ class Layout:
         return frame.select(key.alias("key"), value.alias("value"), time.alias("timestamp"))
 
 
-def layout_of(topology: Topology, topic: str, source: NamedColumns) -> Layout:
+def layout_of(topology: Topology, topic: str, source: FrameSource) -> Layout:
     """The columns of a topic's records, after a look at their types.
 
     Raises:

@@ -14,13 +14,13 @@ from zlib import crc32
 import attrs
 
 from streamlet.errors import ConfigError, SerdeError
-from streamlet.kafka.placements import DEFAULT, PartitionerName, partitioner_name
+from streamlet.kafka.placements import DEFAULT, partitioner_name
 from streamlet.spark.error_notes import reported_rows
 from streamlet.spark.plan.plan import SparkPlan, partitioners_of
 from streamlet.spark.plan.reference import resolve
 from streamlet.spark.progress import OBSERVED
 from streamlet.spark.query_settings import spread_over
-from streamlet.spark.sql.frame_columns import Layout, layout_of
+from streamlet.spark.sql.frame_columns import FrameSource, Layout, layout_of
 from streamlet.spark.sql.typed_columns import encoder, source_serdes
 from streamlet.topology.copartition import joined_sources
 from streamlet.topology.graph import Topology
@@ -47,34 +47,6 @@ _ORDER = ("partition", "timestamp", "number")
 
 #: Sorted rows are packed by so many, as many as Spark gives at once.
 _ROWS_AT_ONCE = 10_000
-
-
-@attrs.frozen
-class FrameSource:
-    """A DataFrame in place of a topic, and the meaning of its columns.
-
-    A plain DataFrame stands for ``FrameSource(frame)``.
-
-    Args:
-        frame: bounded or streaming.
-        key: the column with the record keys, or several for the fields of one key. None: the column
-            ``key``. Without that, records have no keys, which is refused where the application
-            looks them up by their keys; ``()`` says that it is meant.
-        value: the column with the values (null: a tombstone), or several that are the fields of
-            one value. None: the column ``value`` if there is one; else the fields that the
-            serde's type declares, or, of a ``dict``, all columns but key and time.
-        time: the column with the record's times, TIMESTAMP, DATE or ms since the epoch. None: the
-            column ``timestamp`` if there is one; else rows of a table have the time 0 and
-            those of a stream the time at which their batch begins.
-        partitioner: how the topic's producer puts keys into partitions, by librdkafka's name as in
-            ``App.stream``. None: as the application says where it reads the topic.
-    """
-
-    frame: DataFrame
-    key: str | Sequence[str] | None = None
-    value: str | Sequence[str] | None = None
-    time: str | None = None
-    partitioner: PartitionerName | None = None
 
 
 #: The forms of a source.

@@ -15,8 +15,8 @@ from streamlet.spark.kafka.used_topics import UsedTopics
 from streamlet.spark.plan.prepare import Prepared, QueryRequest, Where, prepare
 from streamlet.spark.plan.reference import Application, reference_of, resolve
 from streamlet.spark.sql import frames
+from streamlet.spark.sql.frame_columns import FrameSource
 from streamlet.spark.sql.frame_sources import (
-    FrameSource,
     Source,
     default_counts,
     frame_sources,

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from streamlet.state.query_errors import StreamsNotStartedError
 from streamlet.web.answers import HttpAnswer
-from streamlet.web.live.reader import LiveFeed
+from streamlet.web.live.reader import LiveReader
 
 #: The files by their names in addresses, with their types.
 FILES = {
@@ -37,7 +37,7 @@ _HEADERS = {
 }
 
 
-async def live_answer(feed: LiveFeed, parts: list[str]) -> HttpAnswer | None:
+async def live_answer(feed: LiveReader, parts: list[str]) -> HttpAnswer | None:
     """The answer to an address of the live page; None: it is none."""
     match parts:
         case [""]:
@@ -49,7 +49,7 @@ async def live_answer(feed: LiveFeed, parts: list[str]) -> HttpAnswer | None:
     return None
 
 
-async def _document(feed: LiveFeed) -> HttpAnswer:
+async def _document(feed: LiveReader) -> HttpAnswer:
     for _ in range(round(FIRST_S / _LOOK_S)):
         found = feed.newest()
         if found is not None:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import msgspec
@@ -41,14 +41,6 @@ SIZES_MS = 5_000
 #: How long brokers may take to tell sizes, ms.
 _SIZES_WAIT_MS = 2_000
 _FAREWELL_S = 1.0
-
-
-class LiveFeed(Protocol):
-    """The source of the live page's document."""
-
-    def newest(self) -> bytes | None:
-        """The newest answer, JSON; None: there is none yet."""
-        ...
 
 
 @attrs.define(eq=False)

@@ -16,8 +16,8 @@ from streamlet.state.query_errors import InvalidQueryError, NotUpToBoundError
 from streamlet.web.answers import HttpAnswer, document
 from streamlet.web.http_server import HttpServer
 from streamlet.web.live.answers import playback
-from streamlet.web.live.reader import LiveFeed
-from streamlet.web.live.simulations import MOST_BYTES, ScenarioPlayer
+from streamlet.web.live.reader import LiveReader
+from streamlet.web.live.simulations import MOST_BYTES, Simulations
 from streamlet.web.requests import Requests, parameters_of
 
 #: Asks an instance of the application: given the path and parameters, it gives the document.
@@ -40,11 +40,11 @@ class ForwardedRequests(Requests):
     def __init__(
         self,
         settings: Settings,
-        live: LiveFeed,
+        live: LiveReader,
         clock: Clock,
         ask: AskInstance,
         threads: Executor,
-        player: ScenarioPlayer,
+        player: Simulations,
     ) -> None:
         super().__init__(None, settings, live, clock)
         self._ask, self._threads, self._player = ask, threads, player
@@ -100,9 +100,9 @@ class LivePageServer(HttpServer):
 
     def __init__(
         self,
-        live: LiveFeed,
+        live: LiveReader,
         ask: AskInstance,
-        player: ScenarioPlayer,
+        player: Simulations,
         settings: Settings,
         clock: Clock,
     ) -> None:

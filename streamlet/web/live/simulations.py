@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 from streamlet.closing import Closing
 from streamlet.logs import get_logger
@@ -25,18 +24,6 @@ MOST_BYTES = 1 << 20
 MOST_PAGES = 4
 MOST_S = 120.0
 _MOST_TEXT = 2_000
-
-
-class ScenarioPlayer(Protocol):
-    """The part of ``Simulations`` that a server asks."""
-
-    def begin(self, scenario: bytes) -> int:
-        """Begin to play a scenario; the number of its page."""
-        ...
-
-    def page(self, number: int) -> bytes | None:
-        """The page that plays it; None: it is not there yet."""
-        ...
 
 
 class Simulations(Closing):

@@ -12,7 +12,8 @@ from streamlet.errors import ConfigError
 from streamlet.kafka.placements import place
 from streamlet.spark.plan.plan import plan
 from streamlet.spark.plan.reference import query_topology
-from streamlet.spark.sql.frame_sources import EncodeRows, FrameSource, frame_sources
+from streamlet.spark.sql.frame_columns import FrameSource
+from streamlet.spark.sql.frame_sources import EncodeRows, frame_sources
 from tests.unit.spark.staged import StagedQuery
 
 HERE = f"{__name__}:"
