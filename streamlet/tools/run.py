@@ -162,9 +162,9 @@ def _run_on_spark(common: Common, app: str, options: dict[str, Any]) -> None:
     from streamlet.app import load_app
     from streamlet.hosting.signals import let_through
     from streamlet.spark.cluster.session import require_pyspark
-    from streamlet.spark.cluster.submit import add_to_path, submit
+    from streamlet.spark.cluster.submit import SparkOptions, add_to_path, submit
     from streamlet.spark.query import trigger_options
-    from streamlet.tools.run_spark import SparkOptions, run_on_spark, submission
+    from streamlet.tools.run_spark import run_on_spark
 
     let_through()
     given = {name: value for name, value in options.items() if value is not None}
@@ -175,7 +175,7 @@ def _run_on_spark(common: Common, app: str, options: dict[str, Any]) -> None:
     require_pyspark()
     trigger_options(chosen.trigger)  # so that a wrong one is refused before Spark starts
     if chosen.deploy_mode == "cluster":
-        raise typer.Exit(submit(app, submission(chosen), common.overrides))
+        raise typer.Exit(submit(app, chosen, common.overrides))
     run_on_spark(common.output, app, application, settings, chosen)
 
 

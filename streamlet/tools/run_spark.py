@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
 from streamlet.counted import counted
 from streamlet.errors import BrokerError, SparkFailedError, UnreachableError
 from streamlet.kafka.stable_offsets import held_text
@@ -19,45 +18,12 @@ if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
     from streamlet.hosting.signals import GracefulStop
-    from streamlet.spark.cluster.submit import Submission
+    from streamlet.spark.cluster.submit import SparkOptions
     from streamlet.spark.metrics import QueryMetrics
-    from streamlet.spark.plan.prepare import Aggregations, OutputKind
     from streamlet.spark.progress import BatchProgress, HeldBack
     from streamlet.spark.restarts import Restarts
     from streamlet.spark.rows.task_reports import TaskReport
     from streamlet.types import TopicPartition
-
-
-@attrs.frozen
-class SparkOptions:
-    """The options of a run on Spark."""
-
-    #: Folder or URL; None: below ``state.dir``.
-    checkpoint: str | None = None
-    trigger: str = "1s"
-    #: 0: all there are.
-    max_records_per_batch: int = MAX_RECORDS_PER_BATCH
-    #: How often in a row a query that failed begins again.
-    restarts: int = RESTARTS
-    #: None: the one of ``spark-submit``, else ``local[*]``.
-    master: str | None = None
-    output: OutputKind = "updates"
-    #: None: Spark SQL where the result is the same.
-    aggregations: Aggregations | None = None
-    #: None: no metrics are served.
-    metrics_port: int | None = None
-    metrics_host: str = "127.0.0.1"
-    #: Of the Spark application; None: the application's reference.
-    name: str | None = None
-    deploy_mode: str = "client"
-    py_files: tuple[str, ...] = ()
-    archives: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-    jars: tuple[str, ...] = ()
-    conf: dict[str, str] = attrs.field(factory=dict)
-    #: Print errors of Spark's with their traces.
-    verbose: bool = False
 
 
 def run_on_spark(
@@ -82,27 +48,6 @@ def run_on_spark(
     with _served(report, options):
         query.run(app)
     report.ended(app.name, checkpoint)
-
-
-def submission(options: SparkOptions) -> Submission:
-    """The same run with its driver inside the cluster."""
-    from streamlet.spark.cluster.submit import Submission
-
-    run = {
-        "--checkpoint": options.checkpoint,
-        "--trigger": options.trigger,
-        "--max-records-per-batch": options.max_records_per_batch,
-        "--restarts": options.restarts,
-        "--output": options.output,
-        "--aggregations": options.aggregations,
-        "--metrics-port": options.metrics_port,
-        "--metrics-host": options.metrics_host,
-    }
-    names = [one.name for one in attrs.fields(Submission) if one.name != "run"]
-    return Submission(
-        **{name: getattr(options, name) for name in names},
-        run=[f"{option}={value}" for option, value in run.items() if value is not None],
-    )
 
 
 @attrs.define

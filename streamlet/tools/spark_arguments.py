@@ -160,7 +160,7 @@ class SparkArguments:
         return {f"--{name.replace('_', '-')}": value for name, value in self.given().items()}
 
     def options(self) -> dict[str, Any]:
-        """The options that were given, as ``run_spark.SparkOptions`` takes them.
+        """The options that were given, as ``SparkOptions`` takes them.
 
         Raises:
             ConfigError: a ``--conf`` that is not ``key=value``, or one of another option.

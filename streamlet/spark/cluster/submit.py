@@ -5,33 +5,54 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import attrs
 
+from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
 from streamlet.errors import ConfigError
 from streamlet.spark.cluster.java import java_home
 from streamlet.spark.cluster.own_modules import own_modules, package_files, zipped
+
+if TYPE_CHECKING:
+    from streamlet.spark.plan.prepare import Aggregations, OutputKind
 
 _DRIVER = "from streamlet.__main__ import main\n\nmain()\n"
 
 
 @attrs.frozen
-class Submission:
-    """The options of ``spark-submit``, and those of ``streamlet run`` in the driver."""
+class SparkOptions:
+    """The options of a run on Spark."""
 
+    #: Folder or URL; None: below ``state.dir``.
+    checkpoint: str | None = None
+    trigger: str = "1s"
+    #: 0: all there are.
+    max_records_per_batch: int = MAX_RECORDS_PER_BATCH
+    #: How often in a row a query that failed begins again.
+    restarts: int = RESTARTS
+    #: None: the one of ``spark-submit``, else ``local[*]``.
     master: str | None = None
+    output: OutputKind = "updates"
+    #: None: Spark SQL where the result is the same.
+    aggregations: Aggregations | None = None
+    #: None: no metrics are served.
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+    #: Of the Spark application; None: the application's reference.
     name: str | None = None
-    conf: Mapping[str, str] = attrs.field(factory=dict)
-    py_files: Sequence[str] = ()
-    archives: Sequence[str] = ()
-    files: Sequence[str] = ()
-    packages: Sequence[str] = ()
-    jars: Sequence[str] = ()
-    #: Options of the run, as they are written.
-    run: Sequence[str] = ()
+    deploy_mode: str = "client"
+    py_files: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    jars: tuple[str, ...] = ()
+    conf: dict[str, str] = attrs.field(factory=dict)
+    #: Print errors of Spark's with their traces.
+    verbose: bool = False
 
 
 def add_to_path(py_files: Sequence[str]) -> None:
@@ -53,7 +74,7 @@ def add_to_path(py_files: Sequence[str]) -> None:
         raise ConfigError(problems)
 
 
-def submit(reference: str, wanted: Submission, settings: Sequence[str]) -> int:
+def submit(reference: str, options: SparkOptions, settings: Sequence[str]) -> int:
     """Run ``spark-submit --deploy-mode cluster`` to its end, and return its exit code.
 
     The application's modules and streamlet travel as zips, settings as a file: a command line
@@ -61,13 +82,13 @@ def submit(reference: str, wanted: Submission, settings: Sequence[str]) -> int:
 
     Args:
         reference: ``module:attribute`` of the application.
-        wanted: the options.
+        options: those of the run, which the driver gets, and of ``spark-submit``.
         settings: as ``key=value``.
 
     Raises:
         ConfigError: the cluster cannot take such a driver.
     """
-    check(wanted)
+    check(options)
     import pyspark
 
     with TemporaryDirectory(prefix="streamlet-") as name:
@@ -81,18 +102,18 @@ def submit(reference: str, wanted: Submission, settings: Sequence[str]) -> int:
         driver = folder / "streamlet_driver.py"
         driver.write_text(_DRIVER)
         program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-        words = [str(program), *arguments(reference, wanted, zips, file, driver)]
+        words = [str(program), *arguments(reference, options, zips, file, driver)]
         environment = os.environ | {"JAVA_HOME": str(java_home())}
         return subprocess.run(words, env=environment, check=False).returncode
 
 
-def check(wanted: Submission) -> None:
+def check(options: SparkOptions) -> None:
     """Refuse a driver that would not start, or that would lose its state.
 
     Raises:
         ConfigError: naming why.
     """
-    master = wanted.master or "local[*]"
+    master = options.master or "local[*]"
     if master.startswith(("local", "spark://")):
         raise ConfigError(
             [
@@ -100,8 +121,7 @@ def check(wanted: Submission) -> None:
                 "a machine of the cluster instead, with --deploy-mode client"
             ]
         )
-    checkpoint = next((one for one in wanted.run if one.startswith("--checkpoint=")), "")
-    if "://" not in checkpoint:
+    if "://" not in (options.checkpoint or ""):
         raise ConfigError(
             [
                 "--deploy-mode cluster: the driver's folders go with its container; give "
@@ -117,21 +137,33 @@ def properties(settings: Sequence[str]) -> str:
 
 
 def arguments(
-    reference: str, wanted: Submission, zips: Sequence[Path], settings: Path, driver: Path
+    reference: str, options: SparkOptions, zips: Sequence[Path], settings: Path, driver: Path
 ) -> list[str]:
     """The words behind ``spark-submit``."""
-    words = ["--master", wanted.master or "", "--deploy-mode", "cluster"]
-    words += ["--name", wanted.name or reference]
+    words = ["--master", options.master or "", "--deploy-mode", "cluster"]
+    words += ["--name", options.name or reference]
     lists = {
-        "--py-files": [*map(str, zips), *wanted.py_files],
-        "--archives": wanted.archives,
-        "--files": [str(settings), *wanted.files],
-        "--packages": wanted.packages,
-        "--jars": wanted.jars,
+        "--py-files": [*map(str, zips), *options.py_files],
+        "--archives": options.archives,
+        "--files": [str(settings), *options.files],
+        "--packages": options.packages,
+        "--jars": options.jars,
     }
     for option, many in lists.items():
         words += [option, ",".join(many)] if many else []
-    for key, value in wanted.conf.items():
+    for key, value in options.conf.items():
         words += ["--conf", f"{key}={value}"]
-    run = ["run", reference, "--engine=spark", f"--config={settings.name}", *wanted.run]
-    return [*words, str(driver), *run]
+    run = {
+        "--engine": "spark",
+        "--config": settings.name,
+        "--checkpoint": options.checkpoint,
+        "--trigger": options.trigger,
+        "--max-records-per-batch": options.max_records_per_batch,
+        "--restarts": options.restarts,
+        "--output": options.output,
+        "--aggregations": options.aggregations,
+        "--metrics-port": options.metrics_port,
+        "--metrics-host": options.metrics_host,
+    }
+    words += [str(driver), "run", reference]
+    return words + [f"{option}={value}" for option, value in run.items() if value is not None]

@@ -9,8 +9,7 @@ import pytest
 
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
-from streamlet.spark.cluster.submit import Submission, add_to_path, arguments, check, properties
-from streamlet.tools.run_spark import SparkOptions, submission
+from streamlet.spark.cluster.submit import SparkOptions, add_to_path, arguments, check, properties
 from streamlet.tools.spark_arguments import SparkArguments
 
 OPTIONS = SparkOptions(
@@ -25,7 +24,7 @@ OPTIONS = SparkOptions(
 
 def test_spark_submit_gets_its_options_and_the_driver_those_of_the_run() -> None:
     words = arguments(
-        "shop:app", submission(OPTIONS), [Path("/t/app.zip")], Path("/t/s.properties"), Path("d.py")
+        "shop:app", OPTIONS, [Path("/t/app.zip")], Path("/t/s.properties"), Path("d.py")
     )
     at = words.index("d.py")
     assert words[:at] == [
@@ -53,7 +52,7 @@ def test_a_cluster_that_cannot_keep_the_driver_is_refused(
     master: str | None, checkpoint: str, message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        check(Submission(master=master, run=[f"--checkpoint={checkpoint}"]))
+        check(SparkOptions(master=master, checkpoint=checkpoint))
 
 
 def test_settings_travel_as_a_file_that_reads_the_same(tmp_path: Path) -> None:
