@@ -91,6 +91,8 @@ def to_dataframe(
     Raises:
         StreamletError: it cannot be; the message says why, and what to do instead.
     """
+    from streamlet.spark.rows.columns import OUTPUT_COLUMNS
+
     where = Where(bootstrap_servers, settings)
     asked = QueryRequest(output, aggregations if options is None else "tasks", writes=False)
     if sources is not None and source is None:
@@ -101,23 +103,11 @@ def to_dataframe(
         raise ConfigError(["source: is for the records of all topics, and sources are given too"])
     else:
         ready = prepare(app, spark, where, asked, source, partitions)
-        rows = _all_rows(ready, spark, source, max_records_per_batch, output, options)
+        ship(spark, ready.plan.reference)
+        how = max_records_per_batch, output, options
+        rows = _frame(ready, spark, source, *how, OUTPUT_COLUMNS)
     query_settings.warn_of_many(spark, ready.plan, rows)
     return rows if topic in (None, ALL_TOPICS) else typed(rows, app, topic)
-
-
-def _all_rows(
-    ready: Prepared,
-    spark: SparkSession,
-    source: DataFrame | None,
-    max_records: int | None,
-    output: OutputKind,
-    options: Options | None,
-) -> DataFrame:
-    from streamlet.spark.rows.columns import OUTPUT_COLUMNS
-
-    ship(spark, ready.plan.reference)
-    return _frame(ready, spark, source, max_records, output, options, OUTPUT_COLUMNS)
 
 
 def start(
@@ -163,38 +153,23 @@ def start(
     rhythm = trigger_options(trigger)
     require_pyspark()
     topics.require_classic(spark)
-    where = Where(bootstrap_servers, settings)
-    request = (output, aggregations, max_records_per_batch)
-    with checkpoint_lock.locked(spark, str(checkpoint), notify) as keep:
-        ready, writer = _writer(app, spark, where, str(checkpoint), *request, notify)
+    where, place = Where(bootstrap_servers, settings), str(checkpoint)
+    with checkpoint_lock.locked(spark, place, notify) as keep:
+        begun = checkpoints.begun(spark, place)
+        ready = prepare(app, spark, where, QueryRequest(output, aggregations, begun))
+        ship(spark, ready.plan.reference, place)
+        frame = _frame(ready, spark, None, max_records_per_batch, output, None, None)
+        ids = topics.topic_ids(ready)
+        now = checkpoints.described(ready.topology, ready.plan, ready.aggregations, ids)
+        checkpoints.check(spark, place, now, ready.reason)
+        notify(ready.text)
+        writer = _sink(frame, ready).option("checkpointLocation", place)
         writer = _named(writer, spark, ready.topology.application, name)
-        chosen = query_settings.of_query(spark, ready, str(checkpoint), shuffle_partitions)
+        chosen = query_settings.of_query(spark, ready, place, shuffle_partitions)
         with query_settings.settings(spark, chosen):
             query = writer.trigger(**rhythm).start()
         keep(query)
         return query
-
-
-def _writer(
-    app: Application | str,
-    spark: SparkSession,
-    where: Where,
-    checkpoint: str,
-    output: OutputKind,
-    aggregations: Aggregations | None,
-    max_records: int | None,
-    notify: Callable[[str], None],
-) -> tuple[Prepared, DataStreamWriter]:
-    """A query that fits its checkpoint and its executors, ready to be started."""
-    begun = checkpoints.begun(spark, checkpoint)
-    ready = prepare(app, spark, where, QueryRequest(output, aggregations, begun))
-    ship(spark, ready.plan.reference, checkpoint)
-    frame = _frame(ready, spark, None, max_records, output, None, None)
-    ids = topics.topic_ids(ready)
-    now = checkpoints.described(ready.topology, ready.plan, ready.aggregations, ids)
-    checkpoints.check(spark, checkpoint, now, ready.reason)
-    notify(ready.text)
-    return ready, _sink(frame, ready).option("checkpointLocation", checkpoint)
 
 
 def _named(
