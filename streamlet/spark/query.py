@@ -27,6 +27,7 @@ from streamlet.spark.plan.prepare import (
     prepare,
 )
 from streamlet.spark.plan.reference import Application
+from streamlet.spark.rows.schemas import OUTPUT_COLUMNS
 from streamlet.spark.sql import frames
 from streamlet.spark.sql.framed import framed
 from streamlet.spark.sql.typed_columns import ALL_TOPICS, only_topic, typed
@@ -91,8 +92,6 @@ def to_dataframe(
     Raises:
         StreamletError: it cannot be; the message says why, and what to do instead.
     """
-    from streamlet.spark.rows.columns import OUTPUT_COLUMNS
-
     where = Where(bootstrap_servers, settings)
     asked = QueryRequest(output, aggregations if options is None else "tasks", writes=False)
     if sources is not None and source is None:

@@ -22,7 +22,7 @@ def handed_on_rows(plan: SparkPlan, ranges: Sequence[Range]) -> Iterator[pa.Reco
 
 
 def packed_reads(plan: SparkPlan, batches: Iterator[PartitionBatch]) -> Iterator[pa.RecordBatch]:
-    """Records as rows of ``packing.READ_SCHEMA``, or what stateless tasks make of them."""
+    """Records as rows of ``schemas.READ_SCHEMA``, or what stateless tasks make of them."""
     packer = Packer(plan)
     for batch in batches:
         where = TopicPartition(batch.topic, batch.partition)

@@ -44,6 +44,7 @@ from streamlet.spark.kafka.clients import Clients
 from streamlet.spark.kafka.identity import Offsets
 from streamlet.spark.kafka.ranges import HANDED_ON, Ends, Range, capped, shared_out
 from streamlet.spark.plan.plan import SparkPlan, check_counts
+from streamlet.spark.rows.schemas import READ_SCHEMA
 from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -95,8 +96,6 @@ def reading(
         aggregates: schema of partial aggregates, where the rows are to be such; None: packed.
         ends: where reading ends for good; None: nowhere.
     """
-    from streamlet.spark.rows.packing import READ_SCHEMA
-
     found = {
         "columns": READ_SCHEMA if aggregates is None else f"{aggregates}, read bigint",
         "aggregates": "" if aggregates is None else "yes",

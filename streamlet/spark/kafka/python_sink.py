@@ -28,7 +28,7 @@ _NO_SINK = "noop"
 
 @attrs.frozen
 class ToKafka:
-    """The map that writes to Kafka what is packed in rows of ``packing.PACKED_SCHEMA``.
+    """The map that writes to Kafka what is packed in rows of ``schemas.PACKED``.
 
     There are no rows out. A Spark partition ends when all of it is delivered.
 
@@ -51,7 +51,7 @@ class ToKafka:
 
 
 def delivered(packed: DataFrame, clients: Clients, mode: str) -> DataStreamWriter:
-    """A query that writes rows of ``packing.PACKED_SCHEMA`` to Kafka, in this output mode."""
+    """A query that writes rows of ``schemas.PACKED`` to Kafka, in this output mode."""
     return written(packed.mapInArrow(ToKafka(clients), "nothing int"), mode)
 
 

@@ -39,7 +39,7 @@ def packed_source(
     besides: Collection[str] = (),
     ends: Mapping[TopicPartition, int] | None = None,
 ) -> DataFrame:
-    """A source by our own client: rows of ``packing.PACKED_SCHEMA``, on their way to the tasks.
+    """A source by our own client: rows of ``schemas.PACKED``, on their way to the tasks.
 
     Or rows of partial aggregates, where ``aggregates`` is their schema. How many records they were
     made of, Spark gets as an observed metric. Topics in ``besides`` are not read.

@@ -22,22 +22,24 @@ from streamlet.spark.error_notes import reported_rows
 from streamlet.spark.plan.folds import Fold, Slot
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.plan.reference import resolve
-from streamlet.spark.rows.columns import OUTPUT_COLUMNS, output_rows, packed_rows
+from streamlet.spark.rows.columns import (
+    ARROW,
+    arrow_schema,
+    nothing,
+    output_rows,
+    packed_rows,
+    with_read,
+)
 from streamlet.spark.rows.folding import Folder, folds_of
 from streamlet.spark.rows.packing import Packed, Sender
 from streamlet.spark.rows.partial import Partial
 from streamlet.spark.rows.refused_times import RefusedTimes
+from streamlet.spark.rows.schemas import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _WHERE = {"fold": "int", "partition": "int", "key": "binary"}
-_ARROW = {
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "binary": pa.binary(),
-    "decimal(38,0)": pa.decimal128(38, 0),
-}
 
 
 def column_of(fold: int, slot: int) -> str:
@@ -64,7 +66,7 @@ def _sql_type(slot: Slot) -> str:
 
 def partial_schema(folds: Sequence[Fold]) -> str:
     """The schema of partial aggregates, as DDL."""
-    return ", ".join(f"{name} {of}" for name, of in columns_of(folds).items())
+    return ddl(columns_of(folds))
 
 
 def aggregated(rows: DataFrame, folds: Sequence[Fold]) -> DataFrame:
@@ -99,8 +101,7 @@ def partial_rows(
         found[column_of(number, j)] = _array(folds[number], slot, values)
     columns = columns_of(folds)
     arrays = [
-        found[name] if name in found else pa.nulls(count, _ARROW[of])
-        for name, of in columns.items()
+        found[name] if name in found else pa.nulls(count, ARROW[of]) for name, of in columns.items()
     ]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
@@ -109,7 +110,7 @@ def _array(fold: Fold, slot: Slot, values: list[Any]) -> pa.Array:
     if slot.result is str:
         values = [None if value is None else value.encode() for value in values]
     try:
-        return pa.array(values, _ARROW[_sql_type(slot)])
+        return pa.array(values, ARROW[_sql_type(slot)])
     except pa.ArrowInvalid as error:
         raise _too_large(fold) from error
 
@@ -131,27 +132,20 @@ def folded_rows(plan: SparkPlan, batches: Iterator[PartitionBatch]) -> Iterator[
         folder.take(batch)
         read += len(batch)
         for rows in folder.rows(at_end=False):
-            yield _with_read(rows, read)
+            yield with_read(rows, read)
             read = 0
     for rows in folder.rows(at_end=True):
-        yield _with_read(rows, read)
+        yield with_read(rows, read)
         read = 0
     if read:
-        columns = columns_of(folder.folds)
-        nothing = [pa.nulls(1, _ARROW[of]) for of in columns.values()]
-        yield _with_read(pa.RecordBatch.from_arrays(nothing, names=list(columns)), read)
-
-
-def _with_read(rows: pa.RecordBatch, read: int) -> pa.RecordBatch:
-    reads = pa.array([read] + [0] * (rows.num_rows - 1), pa.int64())
-    return pa.RecordBatch.from_arrays([*rows.columns, reads], names=[*rows.schema.names, "read"])
+        yield with_read(nothing(arrow_schema(columns_of(folder.folds))), read)
 
 
 @attrs.frozen
 class AggregateRows:
     """The map behind Spark's aggregation: aggregates in, rows of outputs out.
 
-    ``columns`` are of ``columns.OUTPUT_COLUMNS``; None: rows packed for our own sink.
+    ``columns`` are of ``schemas.OUTPUT``; None: rows packed for our own sink.
 
     Raises:
         StateError: when called, a number has outgrown Spark SQL.
@@ -159,7 +153,7 @@ class AggregateRows:
     """
 
     plan: SparkPlan
-    columns: tuple[str, ...] | None = OUTPUT_COLUMNS
+    columns: tuple[str, ...] | None
 
     @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

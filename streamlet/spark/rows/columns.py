@@ -16,6 +16,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
 from streamlet.spark.rows.blobs import HEADERS, as_structs, rows_of
 from streamlet.spark.rows.packing import Packed
+from streamlet.spark.rows.schemas import OUTPUT, PACKED
 from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -24,46 +25,23 @@ if TYPE_CHECKING:
 #: Columns a source must have, with ``timestamp`` as TIMESTAMP or as ms since the epoch.
 SOURCE_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
-#: Columns of what an application writes; ``partition`` is null where the key decides.
-_OUTPUT_TYPES = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "timestamp": "bigint",
-    "headers": "array<struct<key: string, value: binary>>",
+#: Arrow's types by Spark's names of them.
+ARROW = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "decimal(38,0)": pa.decimal128(38, 0),
+    OUTPUT["headers"]: HEADERS,
 }
-OUTPUT_COLUMNS = tuple(_OUTPUT_TYPES)
-OUTPUT_SCHEMA = ", ".join(f"{name} {of}" for name, of in _OUTPUT_TYPES.items())
-
-_OUTPUT = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("timestamp", pa.int64()),
-        ("headers", HEADERS),
-    ]
-)
-_PACKED = pa.schema(
-    [
-        ("group", pa.int32()),
-        ("sender", pa.string()),
-        ("first", pa.int64()),
-        ("part", pa.int32()),
-        ("time", pa.int64()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("records", pa.binary()),
-        ("until", pa.int64()),
-    ]
-)
 
 
-def output_schema(columns: Sequence[str]) -> str:
-    """``OUTPUT_SCHEMA`` with these columns only."""
-    return ", ".join(f"{name} {_OUTPUT_TYPES[name]}" for name in columns)
+def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
+    """The schema of columns with these types of Spark's."""
+    return pa.schema([(name, ARROW[of]) for name, of in columns.items()])
+
+
+_OUTPUT, _PACKED = arrow_schema(OUTPUT), arrow_schema(PACKED)
 
 
 def source_columns(source: DataFrame) -> DataFrame:
@@ -116,7 +94,7 @@ def raw_batch(where: TopicPartition, rows: pa.RecordBatch) -> PartitionBatch:
 
 
 def output_rows(output: Output, columns: Sequence[str]) -> pa.RecordBatch:
-    """The outputs of a task, as rows with these columns of ``OUTPUT_SCHEMA``."""
+    """The outputs of a task, as rows with these columns of ``schemas.OUTPUT``."""
     headers = None if output.headers is None else list(map(as_structs, output.headers))
     return _outgoing(
         output.topic,
@@ -132,9 +110,7 @@ def output_rows(output: Output, columns: Sequence[str]) -> pa.RecordBatch:
     )
 
 
-def unpacked_rows(
-    topic: str, packed: bytes, columns: Sequence[str] = OUTPUT_COLUMNS
-) -> pa.RecordBatch:
+def unpacked_rows(topic: str, packed: bytes, columns: Sequence[str]) -> pa.RecordBatch:
     """The rows of a packed row that leaves the query."""
     rows = rows_of(packed)
     found = {name: rows[name] for name in rows.schema.names}
@@ -161,7 +137,7 @@ def _array_or_none(column: Sequence[Any] | None, of: pa.DataType) -> pa.Array | 
 
 
 def packed_rows(packed: Sequence[Packed]) -> pa.RecordBatch:
-    """Rows between two stages, as ``packing.PACKED_SCHEMA`` has them."""
+    """Rows between two stages, as ``schemas.PACKED`` has them."""
     columns = zip(*packed, strict=True)
     return pa.RecordBatch.from_arrays(
         [
@@ -172,18 +148,20 @@ def packed_rows(packed: Sequence[Packed]) -> pa.RecordBatch:
     )
 
 
-_READ = _PACKED.append(pa.field("read", pa.int64()))
-
-
 def read_rows(count: int, packed: Sequence[Packed]) -> pa.RecordBatch:
-    """Rows of ``packing.READ_SCHEMA``: what became of so many records."""
-    if not packed:
-        nothing = [None] * len(_PACKED)
-        return pa.RecordBatch.from_pydict(
-            dict(zip(_READ.names, [[one] for one in [*nothing, count]], strict=True)), schema=_READ
-        )
-    reads = pa.array([count] + [0] * (len(packed) - 1), pa.int64())
-    return pa.RecordBatch.from_arrays([*packed_rows(packed).columns, reads], schema=_READ)
+    """Rows of ``schemas.READ_SCHEMA``: what became of so many records."""
+    return with_read(packed_rows(packed) if packed else nothing(_PACKED), count)
+
+
+def nothing(schema: pa.Schema) -> pa.RecordBatch:
+    """A row of nulls."""
+    return pa.RecordBatch.from_pylist([{}], schema=schema)
+
+
+def with_read(rows: pa.RecordBatch, count: int) -> pa.RecordBatch:
+    """Rows with a column ``read``: of how many records the first, and with it all, are made."""
+    reads = pa.array([count] + [0] * (rows.num_rows - 1), pa.int64())
+    return pa.RecordBatch.from_arrays([*rows.columns, reads], names=[*rows.schema.names, "read"])
 
 
 def columns_as_read(batch: PartitionBatch) -> pa.RecordBatch:

@@ -22,15 +22,6 @@ from streamlet.types import TopicPartition as Place
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PACKED_SCHEMA = (
-    "group int, sender string, first bigint, part int, time bigint, topic string, partition int, "
-    "records binary, until bigint"
-)
-
-#: What our own source gives: of rows made of the same records the first says how many those
-#: were; where nothing was made of them, the only row has no records.
-READ_SCHEMA = f"{PACKED_SCHEMA}, read bigint"
-
 #: Records in a row at most. Rows should be few, but values of megabytes are hard on the JVM's
 #: memory: it keeps such large objects apart.
 _RECORDS_PER_ROW = 5_000
@@ -43,7 +34,7 @@ HERE = -1
 
 
 class Packed(NamedTuple):
-    """One row of ``PACKED_SCHEMA``."""
+    """One row of ``schemas.PACKED``."""
 
     group: int
     sender: str
@@ -68,22 +59,27 @@ def handed_on(plan: SparkPlan, one: Range) -> Packed:
     return Packed(*_from_source(plan, one.where), one.begin, 0, 0, *one.where, b"", one.end)
 
 
-def pack_raw(plan: SparkPlan, place: Place, rows: pa.RecordBatch) -> Iterator[Packed]:
-    """Records of one partition as they were read, in their order, addressed to their task."""
-    group, sender = _from_source(plan, place)
+def pack_raw(
+    plan: SparkPlan, place: Place, rows: pa.RecordBatch, by: str | None = None
+) -> Iterator[Packed]:
+    """Records of one partition in their order, addressed to their task.
+
+    As they were read from the topic; or, without their offsets, as the sender ``by`` made them.
+    """
+    group, sender = _from_source(plan, place, by)
     for at in range(0, rows.num_rows, _RECORDS_PER_ROW):
         some = rows.slice(at, _RECORDS_PER_ROW)
         first, last = some["offset"][0].as_py(), some["offset"][-1].as_py()
         time = some["timestamp"][0].as_py()
-        whole = last - first + 1 == some.num_rows
-        columns = ["key", "value", "timestamp", *([] if whole else ["offset"])]
-        records = blob(some.select(columns), first if whole else None)
+        read, whole = by is None, last - first + 1 == some.num_rows
+        columns = ["key", "value", "timestamp", *(["offset"] if read and not whole else [])]
+        records = blob(some.select(columns), first if read and whole else None)
         yield Packed(group, sender, first, 0, time, place.topic, place.partition, records)
 
 
-def _from_source(plan: SparkPlan, place: Place) -> tuple[int, str]:
-    """The address of records as they lie in a partition, and their sender."""
-    sender = f"{place.topic}-{place.partition}"
+def _from_source(plan: SparkPlan, place: Place, by: str | None = None) -> tuple[int, str]:
+    """The address of records of a partition, and their sender; None: they lie in the topic."""
+    sender = by or f"{place.topic}-{place.partition}"
     return plan.address(0, place.topic, place.partition, sender), sender
 
 

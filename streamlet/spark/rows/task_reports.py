@@ -77,7 +77,7 @@ _decode = msgspec.json.Decoder(TaskReport).decode
 
 
 def observed(rows: DataFrame, name: str) -> DataFrame:
-    """Rows of ``packing.PACKED_SCHEMA`` without the reports among them, which Spark's progress has.
+    """Rows of ``schemas.PACKED`` without the reports among them, which Spark's progress has.
 
     Args:
         rows: with reports.

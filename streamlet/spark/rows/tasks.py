@@ -20,6 +20,13 @@ from streamlet.processing.task import Task
 from streamlet.spark.error_notes import reported_rows
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.plan.reference import query_topology, resolve
+from streamlet.spark.rows.columns import (
+    output_rows,
+    packed_rows,
+    partitions_of,
+    raw_batch,
+    unpacked_rows,
+)
 from streamlet.spark.rows.packing import Packed, Sender, pack_raw
 from streamlet.spark.rows.refused_times import RefusedTimes
 from streamlet.spark.rows.task_reports import TaskReport
@@ -34,39 +41,30 @@ if TYPE_CHECKING:
 class MapTasks:
     """Stateless subtopologies that nothing follows: rows of a source in, rows of outputs out.
 
-    Rows in have the columns of ``columns.source_columns``, rows out those of
-    ``columns.OUTPUT_SCHEMA``.
+    Rows in have the columns of ``columns.source_columns``, rows out these of ``schemas.OUTPUT``.
 
     Raises:
         ProcessingError: when called, a record failed under the policy ``fail``.
     """
 
     plan: SparkPlan
-    columns: tuple[str, ...] | None = None
+    columns: tuple[str, ...]
 
     @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process the rows of one Spark partition."""
-        from streamlet.spark.rows.columns import (
-            OUTPUT_COLUMNS,
-            output_rows,
-            partitions_of,
-            raw_batch,
-        )
-
         tasks = _StatelessTasks(self.plan)
-        columns = self.columns or OUTPUT_COLUMNS
         for rows in batches:
             for where, some in partitions_of(rows):
                 for output in tasks.process(raw_batch(where, some)):
-                    yield output_rows(output, columns)
+                    yield output_rows(output, self.columns)
 
 
 @attrs.frozen
 class Pack:
     """The map in front of the stages: what stateless tasks write, and all other records as read.
 
-    Rows in as for ``MapTasks``, rows out are of ``packing.PACKED_SCHEMA``.
+    Rows in as for ``MapTasks``, rows out are of ``schemas.PACKED``.
 
     Raises:
         ProcessingError: when called, a record failed under the policy ``fail``.
@@ -105,8 +103,6 @@ class Packer:
             ProcessingError: a record failed under the policy ``fail``.
             StateError: a topic has more partitions than it had.
         """
-        from streamlet.spark.rows.columns import packed_rows, partitions_of, raw_batch
-
         for rows in batches:
             packed: list[Packed] = []
             for where, some in partitions_of(rows):
@@ -158,20 +154,17 @@ class Packer:
 
 @attrs.frozen
 class Unpack:
-    """The map behind the stages: rows of ``packing.PACKED_SCHEMA`` in, rows of outputs out."""
+    """The map behind the stages: rows of ``schemas.PACKED`` in, rows of outputs out."""
 
-    columns: tuple[str, ...] | None = None
+    columns: tuple[str, ...]
 
     @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack the rows of one Spark partition."""
-        from streamlet.spark.rows.columns import OUTPUT_COLUMNS, unpacked_rows
-
-        columns = self.columns or OUTPUT_COLUMNS
         for rows in batches:
             topics, records = rows["topic"].to_pylist(), rows["records"].to_pylist()
             for topic, packed in zip(topics, records, strict=True):
-                yield unpacked_rows(topic, packed, columns)
+                yield unpacked_rows(topic, packed, self.columns)
 
 
 class _StatelessTasks:

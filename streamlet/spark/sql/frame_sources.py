@@ -20,6 +20,7 @@ from streamlet.spark.plan.plan import SparkPlan, partitioners_of
 from streamlet.spark.plan.reference import resolve
 from streamlet.spark.progress import OBSERVED
 from streamlet.spark.query_settings import spread_over
+from streamlet.spark.rows.schemas import PACKED_SCHEMA
 from streamlet.spark.sql.frame_columns import FrameSource, Layout, layout_of
 from streamlet.spark.sql.typed_columns import encoder, source_serdes
 from streamlet.topology.copartition import joined_sources
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 #: Partitions of a topic that is a DataFrame, unless a topic of Kafka's stands beside it. A fixed
 #: number: a checkpoint goes on with the same one only, on whatever cluster.
 PARTITIONS = 8
-
-#: Records of a packed row at most, as ``packing`` has it.
-_RECORDS_PER_ROW = 5_000
 
 #: Rows of a Spark partition are numbered from its own number times this.
 _NUMBERS = 1 << 40
@@ -138,7 +136,7 @@ def default_counts(
 def packed_frame(
     spark: SparkSession, plan: SparkPlan, topology: Topology, topic: str, source: FrameSource
 ) -> DataFrame:
-    """The rows of a DataFrame as rows of ``packing.PACKED_SCHEMA``.
+    """The rows of a DataFrame as rows of ``schemas.PACKED``.
 
     They are put in the order of their times, partition by partition: all of a bounded one, those of
     each micro-batch of a stream.
@@ -147,8 +145,6 @@ def packed_frame(
         ConfigError: a column is missing, or not of the type that the topic's serdes need.
     """
     from pyspark.sql import functions as f
-
-    from streamlet.spark.rows.packing import PACKED_SCHEMA
 
     layout = layout_of(topology, topic, source)
     rows = layout.select(source.frame)
@@ -282,16 +278,10 @@ class PackRows:
             yield pa.RecordBatch.from_arrays(columns, names=names)
 
     def _without_offsets(self, where: TopicPartition, rows: pa.RecordBatch) -> Iterator[Any]:
-        from streamlet.spark.rows.blobs import blob
-        from streamlet.spark.rows.packing import Packed
+        from streamlet.spark.rows.packing import pack_raw
 
         sender = f"{where.topic}-{where.partition}-{_spark_partition()}"
-        group = self.plan.address(0, where.topic, where.partition, sender)
-        for at in range(0, rows.num_rows, _RECORDS_PER_ROW):
-            some = rows.slice(at, _RECORDS_PER_ROW)
-            first, time = some["offset"][0].as_py(), some["timestamp"][0].as_py()
-            records = blob(some.select(["key", "value", "timestamp"]))
-            yield Packed(group, sender, first, 0, time, where.topic, where.partition, records)
+        return pack_raw(self.plan, where, rows, sender)
 
 
 def _spark_partition() -> int:

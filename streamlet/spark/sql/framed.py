@@ -14,6 +14,7 @@ from streamlet.spark.kafka import topics
 from streamlet.spark.kafka.used_topics import UsedTopics
 from streamlet.spark.plan.prepare import Prepared, QueryRequest, Where, prepare
 from streamlet.spark.plan.reference import Application, reference_of, resolve
+from streamlet.spark.rows.schemas import OUTPUT_COLUMNS
 from streamlet.spark.sql import frames
 from streamlet.spark.sql.frame_columns import FrameSource
 from streamlet.spark.sql.frame_sources import (
@@ -50,7 +51,6 @@ def framed(
     Raises:
         StreamletError: as there.
     """
-    from streamlet.spark.rows.columns import OUTPUT_COLUMNS
     from streamlet.spark.state.processor import Options
 
     chosen = options or Options(last_only=request.output == "latest")
@@ -84,7 +84,7 @@ def packed_rows(
     max_records: int | None,
     ends: Mapping[TopicPartition, int] | None = None,
 ) -> DataFrame:
-    """The records of all source topics as rows of ``packing.PACKED_SCHEMA``.
+    """The records of all source topics as rows of ``schemas.PACKED``.
 
     Args:
         spark: the session.

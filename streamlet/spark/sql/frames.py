@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from streamlet.spark.plan.folds import Fold
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.query_settings import spread_over
+from streamlet.spark.rows.schemas import PACKED_SCHEMA, output_schema
 from streamlet.spark.rows.task_reports import observed
 
 if TYPE_CHECKING:
@@ -25,10 +26,9 @@ def assemble(
         plan: of the query.
         source: with Kafka's columns.
         options: how stages run.
-        columns: among ``columns.OUTPUT_COLUMNS``.
+        columns: of ``schemas.OUTPUT``.
     """
-    from streamlet.spark.rows.columns import output_schema, source_columns
-    from streamlet.spark.rows.packing import PACKED_SCHEMA
+    from streamlet.spark.rows.columns import source_columns
     from streamlet.spark.rows.tasks import MapTasks, Pack
 
     rows = source_columns(source)
@@ -39,7 +39,7 @@ def assemble(
 
 
 def staged(plan: SparkPlan, packed: DataFrame, options: Options) -> DataFrame:
-    """The stages of a plan over rows of ``packing.PACKED_SCHEMA``; what comes out is of it, too.
+    """The stages of a plan over rows of ``schemas.PACKED``; what comes out is of it, too.
 
     What the tasks report is in Spark's progress, and no longer among the rows.
     """
@@ -53,7 +53,6 @@ def staged(plan: SparkPlan, packed: DataFrame, options: Options) -> DataFrame:
 
 def _batch_by_batch(plan: SparkPlan, stage: int, packed: DataFrame, options: Options) -> DataFrame:
     """A stage whose state Spark keeps from batch to batch."""
-    from streamlet.spark.rows.packing import PACKED_SCHEMA
     from streamlet.spark.state.processor import StageProcessor
 
     return packed.groupBy("group").transformWithState(
@@ -70,7 +69,6 @@ def _at_once(plan: SparkPlan, stage: int, packed: DataFrame, options: Options) -
     It has as many shuffle partitions as its tasks keep busy. ``transformWithState`` would have the
     session's, by default 200, and each starts a store and a Python worker, with rows or without.
     """
-    from streamlet.spark.rows.packing import PACKED_SCHEMA
     from streamlet.spark.state.bounded import BoundedStage
 
     number = spread_over(packed.sparkSession, len(plan.stages[stage].tasks))
@@ -79,8 +77,7 @@ def _at_once(plan: SparkPlan, stage: int, packed: DataFrame, options: Options) -
 
 
 def unpacked(packed: DataFrame, columns: tuple[str, ...]) -> DataFrame:
-    """A row for each record, with these columns of ``columns.OUTPUT_COLUMNS``."""
-    from streamlet.spark.rows.columns import output_schema
+    """A row for each record, with these columns of ``schemas.OUTPUT``."""
     from streamlet.spark.rows.tasks import Unpack
 
     return packed.mapInArrow(Unpack(columns), output_schema(columns))
@@ -100,8 +97,6 @@ def folded(
 ) -> DataFrame:
     """The frame of partial aggregates; columns as of ``aggregate_rows.AggregateRows``."""
     from streamlet.spark.rows.aggregate_rows import AggregateRows, aggregated
-    from streamlet.spark.rows.columns import output_schema
-    from streamlet.spark.rows.packing import PACKED_SCHEMA
 
     schema = PACKED_SCHEMA if columns is None else output_schema(columns)
     return aggregated(rows, folds).mapInArrow(AggregateRows(plan, columns), schema)

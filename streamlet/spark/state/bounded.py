@@ -26,7 +26,7 @@ _ROWS_AT_ONCE = 64
 class BoundedStage:
     """All tasks of one stage, in ``mapInArrow``, over rows that are sorted by their group.
 
-    Rows in and out are of ``packing.PACKED_SCHEMA``.
+    Rows in and out are of ``schemas.PACKED``.
 
     Raises:
         ProcessingError: when called, a record failed under the policy ``fail``.

@@ -11,7 +11,8 @@ import pytest
 import examples.wordcount
 from streamlet.spark.plan.plan import plan
 from streamlet.spark.plan.reference import reference_of
-from streamlet.spark.rows.columns import OUTPUT_SCHEMA, source_columns
+from streamlet.spark.rows.columns import source_columns
+from streamlet.spark.rows.schemas import OUTPUT_COLUMNS, output_schema
 from streamlet.spark.rows.tasks import MapTasks
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ def test_word_counts_stateless_part_runs_in_map_in_arrow(spark: SparkSession) ->
     ]
     source = spark.createDataFrame(rows, ROWS).coalesce(1)
     app = examples.wordcount.app
-    stateless = MapTasks(plan(reference_of(app), app.topology(), {"lines": 2}))
-    out = source_columns(source).mapInArrow(stateless, OUTPUT_SCHEMA).collect()
+    stateless = MapTasks(plan(reference_of(app), app.topology(), {"lines": 2}), OUTPUT_COLUMNS)
+    out = source_columns(source).mapInArrow(stateless, output_schema(OUTPUT_COLUMNS)).collect()
     wanted = [
         (word, 1_000 + offset)
         for _ in range(2)

@@ -12,12 +12,12 @@ from streamlet.spark.rows.blobs import Records, pack, unpack
 from streamlet.spark.rows.columns import (
     columns_as_read,
     output_rows,
-    output_schema,
     partitions_of,
     read_rows,
     unpacked_rows,
 )
 from streamlet.spark.rows.packing import Packed
+from streamlet.spark.rows.schemas import OUTPUT_COLUMNS, output_schema
 from streamlet.types import TopicPartition
 
 
@@ -68,7 +68,7 @@ def test_a_sink_is_told_only_the_columns_it_asked_for() -> None:
     assert slim.to_pylist() == [{"key": b"k", "value": b"v", "topic": "t"}]
     assert output_schema(("key", "topic")) == "key binary, topic string"
     packed = pack(Records([b"k"], [b"v"], [5]))
-    (row,) = unpacked_rows("t", packed).to_pylist()
+    (row,) = unpacked_rows("t", packed, OUTPUT_COLUMNS).to_pylist()
     assert (row["timestamp"], row["partition"], row["headers"]) == (5, None, None)
 
 
