@@ -54,7 +54,8 @@ def framed(
     from streamlet.spark.state.processor import Options
 
     chosen = options or Options(last_only=request.output == "latest")
-    _check_request(request)
+    if request.aggregations == "sql":
+        raise ConfigError(["sources: with them tasks do the aggregations, not Spark SQL"])
     reference = reference_of(app)
     found = resolve(reference)
     topology = found.topology()
@@ -112,16 +113,6 @@ def packed_rows(
         )
         packed.append(from_kafka)
     return reduce(lambda one, other: one.unionByName(other), packed)
-
-
-def _check_request(request: QueryRequest) -> None:
-    """Refuse what cannot be had over DataFrames.
-
-    Raises:
-        ConfigError: aggregations by Spark SQL.
-    """
-    if request.aggregations == "sql":
-        raise ConfigError(["sources: with them tasks do the aggregations, not Spark SQL"])
 
 
 def _chosen_for(topology: Topology, counts: Mapping[str, int], every: bool) -> dict[str, int]:

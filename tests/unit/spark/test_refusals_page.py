@@ -234,7 +234,7 @@ ROWS = {
     "frame_columns._arrow_column": "columns that do not fit",
     "frame_sources.frame_sources": "a bounded DataFrame beside a stream",
     "frame_sources._check_partitioners": "does not meet those it is joined with",
-    "framed._check_request": "beside DataFrames in place of topics",
+    "framed.framed": "beside DataFrames in place of topics",
     "framed._chosen_for": "partitions that cannot be known",
     "typed_columns.only_topic": "one of several outputs without `topic=`",
     "typed_columns.sink_serdes": "does not read or write",
