@@ -31,6 +31,15 @@ HANDOVER_S = 0.25
 _UNBOUNDED = 1 << 30
 
 
+def as_json(result: Any) -> dict[str, Any]:
+    """A result of a command as JSON has it, by its fields; tuples are lists."""
+
+    def plain(_: object, __: object, value: Any) -> Any:
+        return list(value) if isinstance(value, tuple) else value
+
+    return attrs.asdict(result, value_serializer=plain)
+
+
 @attrs.frozen
 class TaskMove:
     """A stateful task that changes its instance; ``source`` and ``target`` are members' names.

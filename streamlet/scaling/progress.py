@@ -8,7 +8,7 @@ was assigned. A task is on its way through these stages: ``queued``, ``learning`
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
@@ -45,19 +45,6 @@ class MoveProgress:
     end: int | None = None
     rate: float | None = None
     eta_s: float | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The values as a dict that JSON can write."""
-        return {
-            "task": str(self.task),
-            "from": self.source,
-            "to": self.target,
-            "stage": self.stage,
-            "restored": self.restored,
-            "end": self.end,
-            "rate": self.rate,
-            "eta_s": self.eta_s,
-        }
 
 
 @attrs.frozen

@@ -15,7 +15,7 @@ from streamlet.scaling.cluster import running
 from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.leavers import in_order
 from streamlet.scaling.outages import outlast
-from streamlet.scaling.plan import ScaleDownPlan
+from streamlet.scaling.plan import ScaleDownPlan, as_json
 from streamlet.scaling.scale_down import ScaleDownRequest, cancel
 from streamlet.scaling.selection import find
 from streamlet.scaling.succession import Succession, SuccessorLostError, are, lacking
@@ -143,29 +143,20 @@ class ReplaceResult:
     new: tuple[str, ...]
     moves: tuple[dict[str, Any], ...]
     estimate_s: float
-    done: bool
     tasks: dict[str, int] = attrs.field(factory=dict)
     violations: tuple[dict[str, Any], ...] = ()
+    done: bool = attrs.field(kw_only=True)
     problem: str | None = None
 
     @classmethod
     def of(cls, wanted: Replacement, plan: ScaleDownPlan, *, done: bool) -> ReplaceResult:
         """Make the result of a plan."""
         moves = tuple(move.as_dict() for move in plan.moves)
-        return cls(wanted.old, wanted.new, moves, round(plan.estimate_s, 1), done)
+        return cls(wanted.old, wanted.new, moves, round(plan.estimate_s, 1), done=done)
 
     def as_dict(self) -> dict[str, Any]:
         """The document that the command prints."""
-        return {
-            "old": list(self.old),
-            "new": list(self.new),
-            "moves": [dict(move) for move in self.moves],
-            "estimate_s": self.estimate_s,
-            "tasks": dict(self.tasks),
-            "violations": [dict(one) for one in self.violations],
-            "done": self.done,
-            "problem": self.problem,
-        }
+        return as_json(self)
 
 
 def _status(window: GroupWindow, *, check: bool) -> dict[str, Any]:

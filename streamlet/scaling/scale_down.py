@@ -17,13 +17,10 @@ from streamlet.admin.snapshot import InstanceSnapshot, called
 from streamlet.admin.window import GroupWindow
 from streamlet.control.records import place_of
 from streamlet.control.values import Mark
-from streamlet.errors import (
-    ConfigError,
-    RefusedError,
-)
+from streamlet.errors import ConfigError, RefusedError
 from streamlet.scaling.cluster import planning_state, running, state_sizes
 from streamlet.scaling.command_lock import command_lock
-from streamlet.scaling.plan import ScaleDownPlan, burdens, make_plan
+from streamlet.scaling.plan import ScaleDownPlan, as_json, burdens, make_plan
 from streamlet.scaling.selection import by_percent, check_percent, check_some_stay, find
 from streamlet.types import TaskId
 
@@ -79,13 +76,7 @@ class ScaleDownResult:
 
     def as_dict(self) -> dict[str, Any]:
         """The document that commands print."""
-        return {
-            "leaving": list(self.leaving),
-            "staying": list(self.staying),
-            "moves": [dict(move) for move in self.moves],
-            "estimate_s": self.estimate_s,
-            "done": self.done,
-        }
+        return as_json(self)
 
 
 @attrs.define
@@ -166,7 +157,15 @@ class ScaleDown:
     def _plan(self, current: CurrentGroup) -> ScaleDownPlan:
         leaving = self._chosen(current)
         check_some_stay(current.instances, leaving, asked_twice=self.wanted.asked_twice)
-        return plan_for(self.window, current, leaving, self._sizes)
+        window, now_ms = self.window, self.window.clock.wall_ms()
+        marks = {key: current.marks.get(key, Mark(key, now_ms)) for key in leaving}
+        return make_plan(
+            planning_state(window, current, marks),
+            current.instances,
+            self._sizes,
+            share=window.application.settings.restore_max_share,
+            assignor=window.application.assignor,
+        )
 
     def _chosen(self, current: CurrentGroup) -> Collection[str]:
         if self.wanted.percent is None:
@@ -179,24 +178,6 @@ class ScaleDown:
             self.wanted.percent,
             current.marks.keys(),
         )
-
-
-def plan_for(
-    window: GroupWindow,
-    current: CurrentGroup,
-    leaving: Collection[str],
-    sizes: Mapping[TaskId, int],
-) -> ScaleDownPlan:
-    """The plan for these instances (process ids) to leave."""
-    now_ms = window.clock.wall_ms()
-    marks = {key: current.marks.get(key, Mark(key, now_ms)) for key in leaving}
-    return make_plan(
-        planning_state(window, current, marks),
-        current.instances,
-        sizes,
-        share=window.application.settings.restore_max_share,
-        assignor=window.application.assignor,
-    )
 
 
 def cancel(

@@ -192,7 +192,7 @@ def test_times_have_units(amount: float, text: str) -> None:
 
 
 def test_a_swap_that_failed_says_why_and_who_has_the_tasks() -> None:
-    done = ReplaceResult(("h1",), ("h4",), (), 0.0, True, {"h4": 8})
+    done = ReplaceResult(("h1",), ("h4",), (), 0.0, {"h4": 8}, done=True)
     assert replaced_text(done).splitlines() == [
         "h1 left, h4 took over",
         "  h4 runs 8 tasks",
