@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
+from streamlet.admin.window import ApplicationInfo, GroupWindow
 from streamlet.config import Settings
 from streamlet.kafka.ports import Admin
 
@@ -13,5 +13,5 @@ def window(
     transport: object, admin: Admin, name: str, settings: Settings | None = None, **more: Any
 ) -> GroupWindow:
     """A window that reads no control topic; ``more`` are its other arguments."""
-    clients = WindowClients(cast(Any, transport), lambda: admin)
-    return GroupWindow(ApplicationInfo(name, settings or Settings.load()), clients, **more)
+    application = ApplicationInfo(name, settings or Settings.load())
+    return GroupWindow(application, cast(Any, transport), lambda: admin, **more)

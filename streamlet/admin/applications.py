@@ -155,7 +155,7 @@ def _views(window: GroupWindow, names: Iterable[str]) -> dict[str, ControlView]:
         return views
     begins = window.admin.start_offsets([*places])
     ends = window.admin.end_offsets([*places])
-    with closing(window.clients.source()) as source:
+    with closing(window.source()) as source:
         for batch in read_until(
             source, ends, begins=begins, clock=window.clock, silent_ms=_SILENT_MS
         ):

@@ -72,15 +72,35 @@ class ApplicationInfo:
 
 
 @attrs.define(eq=False)
-class WindowClients:
-    """The clients of a window, each opened on first use."""
+class GroupWindow(Closing):
+    """One application as it shows from outside; for one thread. Close it, or use it in ``with``.
 
+    Args:
+        application: which.
+        transport: the connection to the group's coordinator.
+        open_admin: opens an admin client, on first use.
+        open_control: opens the control topic, likewise; None: it is not read.
+        open_source: opens a consumer with headers; None: no topic is looked into.
+        stopped: ends every wait.
+        clock: the time.
+        poll_s: how often a group that rebalances is looked at.
+    """
+
+    application: ApplicationInfo
     transport: Transport
     _open_admin: Callable[[], Admin]
     _open_control: Callable[[], ControlTopic] | None = None
     _open_source: Callable[[], RecordSource] | None = None
+    stopped: threading.Event = attrs.field(factory=threading.Event)
+    clock: Clock = attrs.field(factory=SystemClock)
+    poll_s: float = POLL_S
     _admin: Admin | None = attrs.field(default=None, init=False)
     _control: ControlTopic | None = attrs.field(default=None, init=False)
+
+    @property
+    def name(self) -> str:
+        """The application's id."""
+        return self.application.name
 
     @property
     def admin(self) -> Admin:
@@ -97,67 +117,10 @@ class WindowClients:
             self._control = self._open_control()
         return self._control
 
-    @property
-    def has_control(self) -> bool:
-        """True if there is a control topic to read."""
-        return self._open_control is not None
-
     def source(self) -> RecordSource:
         """A consumer with headers, for a look into topics; the caller closes it."""
         assert self._open_source is not None, "a window that looks into no topic"
         return self._open_source()
-
-    def close_control(self) -> None:
-        """Close the control topic, if it is open."""
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-
-    def close(self) -> None:
-        """Close the opened clients except consumers."""
-        self.transport.close()
-        if self._admin is not None:
-            self._admin.close()
-        self.close_control()
-
-
-@attrs.frozen(eq=False)
-class GroupWindow(Closing):
-    """One application as it shows from outside; for one thread. Close it, or use it in ``with``.
-
-    Args:
-        application: which.
-        clients: the ways to its brokers.
-        stopped: ends every wait.
-        clock: the time.
-        poll_s: how often a group that rebalances is looked at.
-    """
-
-    application: ApplicationInfo
-    clients: WindowClients
-    stopped: threading.Event = attrs.field(factory=threading.Event)
-    clock: Clock = attrs.field(factory=SystemClock)
-    poll_s: float = POLL_S
-
-    @property
-    def name(self) -> str:
-        """The application's id."""
-        return self.application.name
-
-    @property
-    def transport(self) -> Transport:
-        """The connection to the group's coordinator."""
-        return self.clients.transport
-
-    @property
-    def admin(self) -> Admin:
-        """The admin client."""
-        return self.clients.admin
-
-    @property
-    def control(self) -> ControlTopic:
-        """The control topic."""
-        return self.clients.control
 
     def group(self) -> GroupSnapshot:
         """The group as it is now; raises as ``describe``."""
@@ -186,7 +149,7 @@ class GroupWindow(Closing):
             TimedOutError: the topic was not read in time.
             BrokerError: the broker does not answer.
         """
-        return self.control.latest() if self.clients.has_control else ControlView()
+        return ControlView() if self._open_control is None else self.control.latest()
 
     def current(self) -> CurrentGroup:
         """The group as it is now, and what its members say."""
@@ -220,9 +183,18 @@ class GroupWindow(Closing):
             found |= {tp: one for tp, one in rows if one.offset >= 0 and not one.error}
         return found
 
+    def close_control(self) -> None:
+        """Close the control topic, if it is open."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
     def close(self) -> None:
-        """Close the clients that were opened."""
-        self.clients.close()
+        """Close the opened clients except consumers."""
+        self.transport.close()
+        if self._admin is not None:
+            self._admin.close()
+        self.close_control()
 
 
 def unknown(application: str, topics: Collection[str]) -> str:

@@ -6,7 +6,7 @@ import os
 import threading
 from functools import cache
 
-from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
+from streamlet.admin.window import ApplicationInfo, GroupWindow
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name
@@ -45,13 +45,14 @@ def open_window(
     """
     name, settings = application.name, application.settings
     transport = group_client(settings, f"streamlet-{purpose}-{os.getpid()}")
-    clients = WindowClients(
+    return GroupWindow(
+        application,
         transport,
         lambda: admin_for(settings),
         lambda: open_control(name, settings),
         lambda: operator_source(settings, name),
+        stopped or threading.Event(),
     )
-    return GroupWindow(application, clients, stopped or threading.Event())
 
 
 def open_control(application: str, settings: Settings, clock: Clock | None = None) -> ControlTopic:

@@ -107,7 +107,7 @@ class Deletion:
         with command_lock(window, f"deletion of {window.name}"):
             plan = self._begin(removal)
             self._delete_group()
-        window.clients.close_control()  # its producer would make the topic again
+        window.close_control()  # its producer would make the topic again
         ids = window.admin.topic_ids([plan.control])
         window.admin.delete_topics([plan.control])
         removal.await_deleted(ids)

@@ -98,7 +98,7 @@ class InternalTopicFinder:
         if not names:
             return [], []
         window, read = self.window, {tp.topic for tp in committed}
-        with closing(window.clients.source()) as source:
+        with closing(window.source()) as source:
             proof = TopicOwnership(self._name, window.admin, source, window.clock)
             return proof.proven(names, read, self._others(topics), noted)
 

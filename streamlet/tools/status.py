@@ -6,7 +6,6 @@ import contextlib
 from collections import deque
 from typing import TYPE_CHECKING, Annotated, Any
 
-import attrs
 import typer
 
 from streamlet.errors import BrokerError, NoSuchGroupError, NotFoundError, TimedOutError
@@ -85,8 +84,7 @@ def look_on(common: Common, look: StatusLook, every_s: float = 1.0) -> int:
     drawn = None if common.output.as_json else live()
     code, waiting = 0, False
     with GracefulStop() as stop, drawn or contextlib.nullcontext():
-        window = attrs.evolve(look.window, stopped=stop.asked)
-        look = attrs.evolve(look, window=window)
+        look.window.stopped = stop.asked
         while not stop.asked.is_set():
             try:
                 found = look.now()

@@ -62,8 +62,8 @@ class Advisor:
                 continue
             try:
                 with self._opened() as look:
-                    window = attrs.evolve(look.window, stopped=self._closing)
-                    self._lead(attrs.evolve(look, window=window))
+                    look.window.stopped = self._closing
+                    self._lead(look)
             except StreamletError as error:
                 log.info("no advice for now: %s", error)
             finally:

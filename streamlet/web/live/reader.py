@@ -237,8 +237,7 @@ class LiveReader(Closing):
 
     def _follow(self, look: LiveLook) -> None:
         """Read until no page has asked for a while."""
-        window = attrs.evolve(look.look.window, stopped=self._closing)
-        look.look = attrs.evolve(look.look, window=window)
+        look.look.window.stopped = self._closing
         while not self._closing.is_set():
             if not self._is_asked:
                 self._rest()

@@ -22,7 +22,7 @@ from streamlet.admin.members import (
 )
 from streamlet.admin.metadata import instances
 from streamlet.admin.snapshot import read
-from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
+from streamlet.admin.window import ApplicationInfo, GroupWindow
 from streamlet.clock import ManualClock
 from streamlet.control.values import MemberProgress
 from streamlet.control.view import ControlView
@@ -107,12 +107,14 @@ class Reported:
 def seen(coordinator: Coordinator, reports: ControlView | None = None) -> GroupWindow:
     clock = ManualClock()
     unused = MemoryAdmin(MemoryLog())
-    clients = WindowClients(
+    return GroupWindow(
+        ApplicationInfo("flights"),
         cast(Any, coordinator),
         lambda: unused,
         lambda: cast(Any, Reported(reports or ControlView())),
+        stopped=Pause(clock),
+        clock=clock,
     )
-    return GroupWindow(ApplicationInfo("flights"), clients, Pause(clock), clock)
 
 
 THERE = ["a-0", "a-1", "a-1-0", "b-0", "odd"]

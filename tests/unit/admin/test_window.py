@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import attrs
 
-from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
+from streamlet.admin.window import ApplicationInfo, GroupWindow
 from streamlet.control.view import ControlView
 from tests.windows import window
 
@@ -31,10 +31,9 @@ def opened(log: list[str]) -> GroupWindow:
         log.append(f"open {name}")
         return Client(name, log)
 
-    clients = WindowClients(
-        cast(Any, Client("transport", log)), lambda: opening("admin"), lambda: opening("control")
-    )
-    return GroupWindow(ApplicationInfo("flights"), clients)
+    transport = cast(Any, Client("transport", log))
+    ways = lambda: opening("admin"), lambda: opening("control")
+    return GroupWindow(ApplicationInfo("flights"), transport, *ways)
 
 
 def test_a_client_is_opened_once_when_it_is_needed_and_closed_with_the_window() -> None:
@@ -52,14 +51,6 @@ def test_a_client_that_no_look_needed_is_never_opened() -> None:
     with opened(log):
         pass
     assert log == ["close transport"]
-
-
-def test_windows_that_differ_in_how_they_wait_share_their_clients() -> None:
-    log: list[str] = []
-    with opened(log) as one:
-        again = attrs.evolve(one, poll_s=0.0)
-        assert again.admin is one.admin
-    assert log.count("open admin") == 1
 
 
 def test_without_a_control_topic_nothing_is_reported() -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import attrs
 
-from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
+from streamlet.admin.window import ApplicationInfo, GroupWindow
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, prepare_control
@@ -133,11 +133,13 @@ class Scene:
         source, sink = MemorySource(self.log), MemorySink(self.log)
         control = ControlTopic("words", source, sink, self.admin, self.clock)
         application = ApplicationInfo("words", Settings.load(), self.topology)
-        clients = WindowClients(
+        return GroupWindow(
+            application,
             *(cast(Any, self.coordinator), lambda: self.admin, lambda: control),
             lambda: MemorySource(self.log, headers=True),
+            self.stopped,
+            self.clock,
         )
-        return GroupWindow(application, clients, self.stopped, self.clock)
 
     def reset(self, to: str = "earliest") -> Reset:
         return Reset(self.window(), StartPosition.of(to))

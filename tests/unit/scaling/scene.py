@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import attrs
 
-from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
+from streamlet.admin.window import ApplicationInfo, GroupWindow
 from streamlet.clock import ManualClock
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Entry, Mark, MemberKey, MemberProgress, TaskProgress
@@ -81,11 +81,13 @@ class Scene:
         admin = MemoryAdmin(self.log)
         source, sink = MemorySource(self.log), MemorySink(self.log)
         control = ControlTopic("flights", source, sink, admin, self.clock)
-        clients = WindowClients(
+        return GroupWindow(
+            ApplicationInfo("flights"),
             *(cast(Any, self.coordinator), lambda: admin, lambda: control),
             lambda: MemorySource(self.log, headers=True),
+            self.stopped,
+            self.clock,
         )
-        return GroupWindow(ApplicationInfo("flights"), clients, self.stopped, self.clock)
 
     def marks(self) -> dict[str, Mark]:
         return {mark.name: mark for mark in self.cluster().control.read().marks.values()}

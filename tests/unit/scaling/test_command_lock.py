@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
+from streamlet.admin.window import ApplicationInfo, GroupWindow
 from streamlet.bounded import TIME_MAX
 from streamlet.clock import ManualClock
 from streamlet.control.records import place_of
@@ -41,8 +41,10 @@ def window(
     control: ControlTopic, clock: ManualClock, stopped: threading.Event | None = None
 ) -> GroupWindow:
     """The application as a command sees it that needs only the control topic."""
-    clients = WindowClients(cast(Any, None), cast(Any, None), lambda: control)
-    return GroupWindow(ApplicationInfo("flights"), clients, stopped or threading.Event(), clock)
+    unused: Any = None
+    ways = unused, unused, lambda: control
+    stopped = stopped or threading.Event()
+    return GroupWindow(ApplicationInfo("flights"), *ways, stopped=stopped, clock=clock)
 
 
 def commands(log: MemoryLog) -> list[str]:

@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 
 from streamlet.admin.status_look import StatusLook
-from streamlet.admin.window import WindowClients
 from streamlet.clock import ManualClock
 from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
@@ -85,8 +84,7 @@ def look(coordinator: Coordinator, log: MemoryLog | None = None, check: bool = F
 
 def with_admin(look: StatusLook, admin: MemoryAdmin) -> StatusLook:
     """The same over another admin client."""
-    clients = WindowClients(look.window.transport, lambda: admin)
-    return attrs.evolve(look, window=attrs.evolve(look.window, clients=clients))
+    return attrs.evolve(look, window=attrs.evolve(look.window, open_admin=lambda: admin))
 
 
 def text_of(document: dict[str, Any], checked: bool = False) -> str:

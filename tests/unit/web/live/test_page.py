@@ -232,9 +232,6 @@ class _Looks:
     def look(self) -> Any:
         return _Look()
 
-    @look.setter
-    def look(self, look: Any) -> None: ...
-
     def read(self) -> Any:
         if self.fails:
             raise BrokerError("the broker is away")
@@ -248,7 +245,7 @@ class _Look:
     window: Any = attrs.field(factory=lambda: _Window())
 
 
-@attrs.frozen
+@attrs.define
 class _Window:
     stopped: Any = None
 
