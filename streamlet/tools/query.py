@@ -104,6 +104,8 @@ class QueryOptions:
 
     def parameters(self, *, paged: bool) -> dict[str, str]:
         """The parameters of the address; ``paged``: there may be several entries."""
+        from streamlet.web.keys import texts
+
         given = {
             "key-format": self.key_format.value,
             "from": self.low,
@@ -111,17 +113,17 @@ class QueryOptions:
             "from-key": self.from_key,
             "to-key": self.to_key,
             "prefix": self.prefix,
-            "reverse": "true" if self.reverse else None,
-            "limit": str(self.limit) if paged else None,
+            "reverse": self.reverse,
+            "limit": self.limit if paged else None,
             "cursor": self.cursor,
-            "as_of": None if self.as_of is None else str(self.as_of),
-            "newest": "true" if self.newest else None,
-            "partition": None if self.partition is None else str(self.partition),
+            "as_of": self.as_of,
+            "newest": self.newest,
+            "partition": self.partition,
             "at_least": self.at_least,
-            "max_staleness": None if self.max_staleness is None else f"{self.max_staleness:g}",
-            "timeout": f"{self.timeout:g}",
+            "max_staleness": self.max_staleness,
+            "timeout": self.timeout,
         }
-        return {name: text for name, text in given.items() if text is not None}
+        return texts(given)
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ import msgspec
 
 from streamlet.queries.position import Position
 from streamlet.state.query_errors import InvalidQueryError
-from streamlet.web.keys import FORMATS
+from streamlet.web.keys import FORMATS, texts
 from streamlet.web.pages import FEW_ENTRIES, MOST_ENTRIES, Bounds, Cursor
 
 #: How long an answer may wait for its task and its position, if nothing is said, and at most.
@@ -107,22 +107,22 @@ class Asked:
     def parameters(self) -> dict[str, str]:
         """The parameters by which another instance is asked the same of one task."""
         most = self.max_staleness_ms
-        found = {
+        given = {
             "from": self.ends[0],
             "to": self.ends[1],
             "from-key": self.key_ends[0],
             "to-key": self.key_ends[1],
             "prefix": self.prefix,
             "key-format": self.form if self.what == "entries" else "base64",
-            "limit": None if self.what == "value" else str(self.bounds.limit),
-            "reverse": "true" if self.bounds.reverse else None,
+            "limit": None if self.what == "value" else self.bounds.limit,
+            "reverse": self.bounds.reverse,
             "cursor": None if self.bounds.after is None else self.bounds.after.text,
-            "as_of": None if self.as_of is None else str(self.as_of),
-            "newest": "true" if self.newest else None,
-            "partition": str(self.partition) if self.named else None,
+            "as_of": self.as_of,
+            "newest": self.newest,
+            "partition": self.partition if self.named else None,
             "max_staleness": None if most is None else f"{most / 1_000:.3f}",
         }
-        return {name: text for name, text in found.items() if text is not None}
+        return texts(given)
 
 
 def _whole(

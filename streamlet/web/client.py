@@ -36,7 +36,7 @@ from streamlet.user_code import shown
 from streamlet.visible import VISIBLE_ASCII
 from streamlet.web.answers import cause_of, error_of
 from streamlet.web.asked import MOST_WAIT_MS
-from streamlet.web.keys import address, in_utf8, packed, with_parameters
+from streamlet.web.keys import address, in_utf8, packed, texts, with_parameters
 from streamlet.web.proofs import ANSWER_PROOF, AT_LEAST, authorization, is_answer
 from streamlet.web.tls import with_files
 
@@ -143,16 +143,14 @@ class StoreClient:
         if made is None:
             raise TypeError(f"no queries over HTTP of a {getattr(kind, '__name__', kind)}")
         key, value = [*get_args(kind), Any, Any][:2]
-        how: dict[str, str] = {"timeout": f"{ms_of(timeout) / 1_000:g}"}
-        if newest:
-            how["newest"] = "true"
-        if partition is not None:
-            how["partition"] = str(partition)
-        if max_staleness is not None:
-            how["max_staleness"] = f"{ms_of(max_staleness) / 1_000:g}"
-        return made(
-            RemoteReads(self, store, _known(key), _known(value), how, at_least or Position())
-        )
+        how = {
+            "timeout": ms_of(timeout) / 1_000,
+            "newest": newest,
+            "partition": partition,
+            "max_staleness": None if max_staleness is None else ms_of(max_staleness) / 1_000,
+        }
+        kinds = _known(key), _known(value)
+        return made(RemoteReads(self, store, *kinds, texts(how), at_least or Position()))
 
     def stores(self) -> dict[str, Any]:
         """The stores of the application and its members, as ``GET /stores`` lists them.
@@ -288,18 +286,18 @@ class RemoteReads:
     def one(self, key: Any, **parameters: Any) -> dict[str, Any] | None:
         """The document of a key; None: the store has none."""
         try:
-            return self._get(self._path(key), {**_form(key), **_texts(parameters)})
+            return self._get(self._path(key), {**_form(key), **texts(parameters)})
         except KeyNotFoundError:
             return None
 
     def listed(self, key: Any, what: str, **parameters: Any) -> Iterator[dict[str, Any]]:
         """The windows, sessions or versions of a key."""
-        given = {**_form(key), **_texts(parameters)}
+        given = {**_form(key), **texts(parameters)}
         return self._pages(f"{self._path(key)}/{what}", given)
 
     def entries(self, form: str = "json", **parameters: Any) -> Iterator[dict[str, Any]]:
         """The entries of all keys; ``form`` is that of keys and prefixes among the parameters."""
-        return self._pages(address("stores", self.name), {"key-format": form, **_texts(parameters)})
+        return self._pages(address("stores", self.name), {"key-format": form, **texts(parameters)})
 
     def key_of(self, entry: dict[str, Any]) -> Any:
         """The key of an entry, of its type."""
@@ -374,18 +372,6 @@ def key_text(key: Any) -> str:
 
 def _form(key: Any) -> dict[str, str]:
     return {"key-format": "base64" if isinstance(key, bytes) else "json"}
-
-
-def _texts(parameters: dict[str, Any]) -> dict[str, str]:
-    """Parameters as text; keys at the ends of a range are, already."""
-    found = {}
-    for name, value in parameters.items():
-        if isinstance(value, bool):
-            if value:
-                found[name] = "true"
-        elif value is not None:
-            found[name] = value if isinstance(value, str) else str(value)
-    return found
 
 
 def _known(kind: Any) -> Any:

@@ -60,6 +60,17 @@ def with_parameters(path: str, given: Mapping[str, str]) -> str:
         return f"{path}?{urlencode(given)}" if given else path
 
 
+def texts(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters as an address has them; those that are None or False are left out."""
+    found = {}
+    for name, value in parameters.items():
+        if isinstance(value, float):
+            found[name] = f"{value:g}"
+        elif value is not None and value is not False:
+            found[name] = "true" if value is True else str(value)
+    return found
+
+
 @contextmanager
 def in_utf8() -> Iterator[None]:
     """Refuse a text without bytes, as of a command's argument whose bytes are no UTF-8."""

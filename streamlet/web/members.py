@@ -7,8 +7,6 @@ member's answer counts as none.
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlencode
-
 import aiohttp
 import attrs
 import msgspec
@@ -25,6 +23,7 @@ from streamlet.state.query_errors import (
     UnauthorizedError,
 )
 from streamlet.web.answers import error_of
+from streamlet.web.keys import address, with_parameters
 from streamlet.web.pages import TaskPage
 from streamlet.web.proofs import (
     ANSWER_PROOF,
@@ -76,7 +75,7 @@ class MemberClient:
         parameters = asked.parameters()
         if asked.newest:
             parameters["timeout"] = str(min(left_ms / 1_000, MOST_S / 2))
-        target = f"/stores/{quote(asked.store, safe='')}{read.path}?{urlencode(parameters)}"
+        target = with_parameters(f"{address('stores', asked.store)}{read.path}", parameters)
         headers = self._headers(server, read, partition)
         if self.token is not None:
             now_ms = self.clock.wall_ms()

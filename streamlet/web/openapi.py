@@ -59,7 +59,6 @@ def _operation(
     name: str, summary: str, parameters: list[dict[str, Any]], *, absent: bool = False
 ) -> dict[str, Any]:
     kind = {"listStores": "Stores", "getValue": "Value"}.get(name, "Page")
-    failed = {"$ref": "#/components/schemas/Error"}
     statuses = {
         "400": "the query cannot be read, or there is no such store or partition",
         "401": "the token is missing",
@@ -73,14 +72,22 @@ def _operation(
         "summary": summary,
         "parameters": parameters,
         "responses": {
-            "200": _response("the answer", {"$ref": f"#/components/schemas/{kind}"}),
-            **{status: _response(text, failed) for status, text in statuses.items()},
+            "200": _response("the answer", kind),
+            **{status: _response(text, "Error") for status, text in statuses.items()},
         },
     }
 
 
-def _response(text: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": text, "content": {"application/json": {"schema": schema}}}
+def _response(text: str, schema: str) -> dict[str, Any]:
+    return {"description": text, "content": {"application/json": {"schema": _schema(schema)}}}
+
+
+def _schema(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "required": [*required], "properties": properties}
 
 
 def _path(name: str, text: str) -> dict[str, Any]:
@@ -155,61 +162,25 @@ _HEADERS = {
         "maxItems": 2,
     },
 }
+_TIME = {"type": ["integer", "null"]}
+_VALUE = {"key": {}, "value": {}, "timestamp": _TIME, "valid_to": _TIME, "headers": _HEADERS}
+_AGE = {"position": _schema("Position"), "staleness_ms": _STALENESS}
+_SOME = {"type": "array", "items": {"type": "object"}}
 _SCHEMAS: dict[str, Any] = {
     "Position": _POSITION,
-    "Value": {
-        "type": "object",
-        "required": ["value", "position", "staleness_ms"],
-        "properties": {
-            "key": {},
-            "value": {},
-            "timestamp": {"type": ["integer", "null"]},
-            "valid_to": {"type": ["integer", "null"]},
-            "headers": _HEADERS,
-            "position": {"$ref": "#/components/schemas/Position"},
-            "staleness_ms": _STALENESS,
-        },
-    },
-    "Entry": {
-        "type": "object",
-        "required": ["value"],
-        "properties": {
-            "key": {},
-            "start": {"type": "integer"},
-            "end": {"type": "integer"},
-            "value": {},
-            "timestamp": {"type": ["integer", "null"]},
-            "valid_to": {"type": ["integer", "null"]},
-            "headers": _HEADERS,
-        },
-    },
-    "Page": {
-        "type": "object",
-        "required": ["entries", "cursor", "position", "staleness_ms"],
-        "properties": {
-            "entries": {"type": "array", "items": {"$ref": "#/components/schemas/Entry"}},
+    "Value": _object({**_VALUE, **_AGE}, "value", "position", "staleness_ms"),
+    "Entry": _object({"start": {"type": "integer"}, "end": {"type": "integer"}, **_VALUE}, "value"),
+    "Page": _object(
+        {
+            "entries": {"type": "array", "items": _schema("Entry")},
             "cursor": {"type": ["string", "null"]},
-            "position": {"$ref": "#/components/schemas/Position"},
-            "staleness_ms": _STALENESS,
+            **_AGE,
         },
-    },
-    "Stores": {
-        "type": "object",
-        "required": ["application", "stores", "members"],
-        "properties": {
-            "application": _TEXT,
-            "stores": {"type": "array", "items": {"type": "object"}},
-            "members": {"type": "array", "items": {"type": "object"}},
-        },
-    },
-    "Error": {
-        "type": "object",
-        "required": ["error", "message"],
-        "properties": {
-            "error": _TEXT,
-            "message": _TEXT,
-            "position": {"$ref": "#/components/schemas/Position"},
-            "staleness_ms": _STALENESS,
-        },
-    },
+        *("entries", "cursor", "position", "staleness_ms"),
+    ),
+    "Stores": _object(
+        {"application": _TEXT, "stores": _SOME, "members": _SOME},
+        *("application", "stores", "members"),
+    ),
+    "Error": _object({"error": _TEXT, "message": _TEXT, **_AGE}, "error", "message"),
 }
