@@ -16,10 +16,42 @@ from streamlet.user_code import shown
 if TYPE_CHECKING:
     from streamlet.admin.window import ApplicationInfo, GroupWindow
     from streamlet.config import Settings
+    from streamlet.state.instances import InstanceFolder
 
 AppArgument = Annotated[
     str, typer.Argument(metavar="APP", help="The application's id, or module:attribute.")
 ]
+
+StateDir = Annotated[
+    Path | None, typer.Option(metavar="D", help="Where state is kept (state.dir).")
+]
+
+
+@attrs.frozen
+class LocalInstance:
+    """The argument and the options that say which instance on this host."""
+
+    app: Annotated[
+        str | None,
+        typer.Argument(metavar="[APP]", help="The application's id, or module:attribute."),
+    ] = None
+    name: Annotated[
+        str | None, typer.Option(metavar="N", help="Name of the instance, as given to run.")
+    ] = None
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="D", help="Where its state is kept (state.dir).")
+    ] = None
+
+    def living(self, common: Common) -> InstanceFolder:
+        """The instance; raises as ``named``, and as ``instances.living``."""
+        from streamlet.state.instances import living
+
+        root = state_root(common, self.app, self.state_dir)
+        return living(root, None if self.app is None else named(common, self.app)[0], self.name)
+
+
+#: None of it is given: the only one that runs.
+ONLY_INSTANCE = LocalInstance()
 
 
 def named(common: Common, app: str) -> tuple[str, Settings]:
@@ -55,15 +87,13 @@ def scaled(common: Common, app: str) -> ApplicationInfo:
         NotFoundError: no application can have such an id.
     """
     from streamlet.admin.window import ApplicationInfo
-
-    common = common.with_servers()
-    if ":" not in app:
-        return ApplicationInfo(_id(app), common.load())
     from streamlet.app import load_app
 
+    name, settings = named(common.with_servers(), app)
+    if ":" not in app:
+        return ApplicationInfo(name, settings)
     loaded = load_app(app)
-    settings = common.load(loaded)
-    return ApplicationInfo.of(loaded.name, settings, loaded.topology(settings), loaded.assignor)
+    return ApplicationInfo.of(name, settings, loaded.topology(settings), loaded.assignor)
 
 
 def opened(

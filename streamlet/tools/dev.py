@@ -24,6 +24,7 @@ from streamlet.errors import AppNotFoundError, ConfigError, StreamletError
 from streamlet.hosting.signals import GracefulStop
 from streamlet.named_objects import named_parts
 from streamlet.own_files import user_folder
+from streamlet.tools.application import StateDir
 from streamlet.tools.broker import started
 from streamlet.tools.command import Common, command
 
@@ -48,9 +49,7 @@ def dev(
     broker_port: Annotated[
         int, typer.Option(min=1, max=65_535, help="Port of the broker that is started.")
     ] = 9092,
-    state_dir: Annotated[
-        Path | None, typer.Option(metavar="D", help="Where state is kept (state.dir).")
-    ] = None,
+    state_dir: StateDir = None,
     watch: Annotated[
         Path, typer.Option(metavar="DIR", help="The folder whose Python files are watched.")
     ] = Path(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +13,7 @@ from streamlet.clock import SystemClock
 from streamlet.counted import counted
 from streamlet.errors import RefusedError, StreamletError, TimedOutError
 from streamlet.hosting.signals import GracefulStop
-from streamlet.tools.application import state_root
+from streamlet.tools.application import ONLY_INSTANCE, LocalInstance
 from streamlet.tools.command import Common, command
 from streamlet.tools.durations import timeout_ms
 from streamlet.tools.scaling_view import not_finished
@@ -28,16 +27,7 @@ POLL_S = 0.2
 @command("drain")
 def drain(
     common: Common,
-    app: Annotated[
-        str | None,
-        typer.Argument(metavar="[APP]", help="The application's id, or module:attribute."),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="N", help="Name of the instance, as given to run.")
-    ] = None,
-    state_dir: Annotated[
-        Path | None, typer.Option(metavar="D", help="Where its state is kept (state.dir).")
-    ] = None,
+    instance: LocalInstance = ONLY_INSTANCE,
     timeout: Annotated[
         str | None,
         typer.Option(
@@ -54,20 +44,9 @@ def drain(
     is scale-down. Ctrl-C only ends the waiting, with exit code 4.
     """
     limit_ms = timeout_ms(timeout)
-    from streamlet.state.instances import living
-
-    root = state_root(common, app, state_dir)
-    found = living(root, None if app is None else _id(app), name)
+    found = instance.living(common)
     with GracefulStop() as stop:
         DrainView(common, found, limit_ms, stop.asked).run(wait)
-
-
-def _id(app: str) -> str:
-    if ":" not in app:
-        return app
-    from streamlet.app import load_app
-
-    return load_app(app).name
 
 
 class DrainView:

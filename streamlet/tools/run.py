@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ import typer
 from streamlet.bounded import WORKERS_MAX
 from streamlet.config.values import duration, optional
 from streamlet.errors import ConfigError
+from streamlet.tools.application import StateDir
 from streamlet.tools.command import Common, command
 from streamlet.tools.settings import key_values
 from streamlet.tools.spark_arguments import SparkArguments
@@ -99,9 +99,7 @@ def run(
     app: Annotated[str, typer.Argument(metavar="APP", help="module:attribute of the App.")],
     name: Name = None,
     processes: Processes = 1,
-    state_dir: Annotated[
-        Path | None, typer.Option(metavar="D", help="Where state is kept (state.dir).")
-    ] = None,
+    state_dir: StateDir = None,
     instance_id: InstanceId = None,
     capacity: Capacity = None,
     tag: Tags = None,

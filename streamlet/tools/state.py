@@ -9,7 +9,7 @@ import typer
 
 from streamlet.clock import SystemClock
 from streamlet.errors import ConfigError, NotFoundError
-from streamlet.tools.application import named, settings_of, state_root
+from streamlet.tools.application import StateDir, named, settings_of, state_root
 from streamlet.tools.command import Common, command
 from streamlet.tools.durations import duration_ms
 from streamlet.tools.output import FactsTable, table
@@ -24,9 +24,6 @@ App = Annotated[
     typer.Argument(
         metavar="[APP]", help="The application's id, or module:attribute; without it, all."
     ),
-]
-StateDir = Annotated[
-    Path | None, typer.Option(metavar="D", help="Where state is kept (state.dir).")
 ]
 
 

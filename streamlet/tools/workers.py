@@ -4,34 +4,20 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.counted import counted
 from streamlet.errors import TimedOutError
-from streamlet.tools.application import named, state_root
+from streamlet.tools.application import ONLY_INSTANCE, LocalInstance
 from streamlet.tools.command import Common, command
 
 POLL_S = 0.2
 #: How long to wait for the instance to take it, ms; it looks about once a second.
 WAIT_MS = 30_000
 
-_App = Annotated[
-    str | None,
-    typer.Argument(metavar="[APP]", help="The application's id, or module:attribute."),
-]
-_Name = Annotated[
-    str | None, typer.Option(metavar="N", help="Name of the instance, as given to run.")
-]
-_StateDir = Annotated[
-    Path | None, typer.Option(metavar="D", help="Where its state is kept (state.dir).")
-]
-
 
 @command("workers add")
-def add(common: Common, app: _App = None, name: _Name = None, state_dir: _StateDir = None) -> None:
+def add(common: Common, instance: LocalInstance = ONLY_INSTANCE) -> None:
     """Have an instance on this host run one worker process more; it goes on as it is.
 
     The new worker joins the group, and gets tasks as one of a new instance does. The number holds
@@ -40,13 +26,11 @@ def add(common: Common, app: _App = None, name: _Name = None, state_dir: _StateD
 
     Exit 3: no such instance. 4: it does not take it. 5: refused.
     """
-    _change(common, app, name, state_dir, 1)
+    _change(common, instance, 1)
 
 
 @command("workers remove")
-def remove(
-    common: Common, app: _App = None, name: _Name = None, state_dir: _StateDir = None
-) -> None:
+def remove(common: Common, instance: LocalInstance = ONLY_INSTANCE) -> None:
     """Have the last worker process of an instance on this host end; the others go on.
 
     It finishes its batch, commits and leaves the group, and its tasks go to others: the state is
@@ -55,17 +39,13 @@ def remove(
 
     Exit 3: no such instance. 4: it does not take it. 5: refused.
     """
-    _change(common, app, name, state_dir, -1)
+    _change(common, instance, -1)
 
 
-def _change(
-    common: Common, app: str | None, name: str | None, state_dir: Path | None, by: int
-) -> None:
+def _change(common: Common, instance: LocalInstance, by: int) -> None:
     from streamlet.hosting.worker_count import change
-    from streamlet.state.instances import living
 
-    root = state_root(common, app, state_dir)
-    found = living(root, None if app is None else named(common, app)[0], name)
+    found = instance.living(common)
     count = change(found, by)
     await_count(found.file, count, SystemClock())
     document = {"application": found.application, "name": found.name, "workers": count}
