@@ -48,9 +48,7 @@ def check_supported(settings: Settings) -> None:
     Raises:
         ConfigError: naming each of them.
     """
-    problems = []
-    problems += missing_tags(settings)
-    if problems:
+    if problems := missing_tags(settings):
         raise ConfigError(problems)
 
 

@@ -22,13 +22,10 @@ FILE = "workers-wanted"
 def wanted(folder: Path) -> int | None:
     """The number that is asked for in an instance's folder; None: none that can be."""
     try:
-        fd = open_own_file(folder / FILE, os.O_RDONLY)
+        with os.fdopen(open_own_file(folder / FILE, os.O_RDONLY), "rb") as file:
+            text = file.read(16)
     except OSError:
         return None
-    try:
-        text = os.read(fd, 16)
-    finally:
-        os.close(fd)
     return int(text) if text.isdigit() and 1 <= int(text) <= WORKERS_MAX else None
 
 
@@ -58,13 +55,11 @@ def change(found: InstanceFolder, by: int) -> int:
     if count > WORKERS_MAX:
         raise RefusedError(f"{found.name}: at most {WORKERS_MAX} workers can be asked for")
     try:
-        fd = open_own_file(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        opened = open_own_file(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with os.fdopen(opened, "w") as file:
+            file.write(str(count))
     except OSError as error:
         raise RefusedError(
             f"{error.strerror or error}: {folder / FILE}; run this as the instance's user"
         ) from error
-    try:
-        os.write(fd, str(count).encode())
-    finally:
-        os.close(fd)
     return count
