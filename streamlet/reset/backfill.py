@@ -17,15 +17,14 @@ from streamlet.control.changelog_types import unnoted
 from streamlet.control.view import ControlView
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
 from streamlet.coordinator.commit_texts import TextRules, commit_limit
-from streamlet.errors import MissingTopicError, RefusedError
+from streamlet.errors import RefusedError
 from streamlet.reset.plan import ResetPlan
-from streamlet.reset.reset import Reset
+from streamlet.reset.reset import Reset, check_there
 from streamlet.reset.start import EARLIEST, LATEST, StartPosition
 from streamlet.spark.state.changelogs import state_number
 from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import changelog_topics
 from streamlet.types import NO_STATE, TopicPartition
-from streamlet.user_code import listed
 
 #: Who committed.
 BY = "streamlet backfill"
@@ -71,10 +70,7 @@ class Backfill:
             BrokerError: the broker does not answer, or refuses.
         """
         topics = self.window.admin.topics()
-        missing = sorted(set(self._topology.source_topics) - topics.keys())
-        if missing:
-            text = f"source topics that do not exist: {listed(missing)}"
-            raise MissingTopicError(text, hidden=missing)
+        check_there(sorted(self._topology.source_topics), topics)
         self.window.control.prepare()
         reset = Reset(self.window, StartPosition(EARLIEST)).plan()
         self._check_new()

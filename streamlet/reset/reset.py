@@ -188,10 +188,10 @@ class Reset:
         return TopicRemoval(self.window, self.progress)
 
     def _plan(self, topics: Mapping[str, TopicInfo], view: ControlView) -> ResetPlan:
-        committed = self._committed()
+        committed = self.window.committed()
         pending = view.reset.pending
         if self.window.application.topology is not None:
-            _check_there(self.window.application.topology.source_topics, topics)
+            check_there(self.window.application.topology.source_topics, topics)
         own = InternalTopicFinder(self.window).find(topics, committed, pending or ())
         sources = self._sources(topics, committed, view.reset, own)
         return ResetPlan(
@@ -207,9 +207,6 @@ class Reset:
             left=own.left,
             members=member_names(self.window) if self.force else (),
         )
-
-    def _committed(self) -> dict[TopicPartition, Committed]:
-        return self.window.committed()
 
     def _sources(
         self,
@@ -232,7 +229,7 @@ class Reset:
                         "module:attribute in place of the id"
                     ]
                 )
-        _check_there(sources, topics)
+        check_there(sources, topics)
         return sources
 
     def _moves(
@@ -282,7 +279,7 @@ class Reset:
                 some = {tp: positions[tp] for tp in everything[start : start + _PARTITIONS_AT_ONCE]}
                 if not self._commit_some(some):
                     return 0
-            there = self._committed()
+            there = self.window.committed()
             return sum(tp in there and there[tp].offset == wanted[tp] for tp in wanted)
 
         what = "the coordinator to take the positions"
@@ -315,7 +312,8 @@ class Reset:
         return not codes
 
 
-def _check_there(sources: Iterable[str], topics: Collection[str]) -> None:
+def check_there(sources: Iterable[str], topics: Collection[str]) -> None:
+    """Raise ``MissingTopicError`` if a source is not among the topics."""
     missing = [topic for topic in sources if topic not in topics]
     if missing:
         text = f"source topics that do not exist: {listed(missing)}"

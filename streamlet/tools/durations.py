@@ -28,8 +28,13 @@ def timeout_ms(text: str | None, option: str = "--timeout") -> float | None:
     """
     if text is None:
         return None
-    limit = _parsed(optional(duration(), "infinite"), text, option)
-    return math.inf if limit is None else limit
+    found = limit_ms(text, option)
+    return math.inf if found is None else found
+
+
+def limit_ms(text: str, option: str) -> int | None:
+    """Milliseconds of a time limit; None for ``infinite``. Raises as ``timeout_ms``."""
+    return _parsed(optional(duration(), "infinite"), text, option)
 
 
 def _parsed(kind: ValueKind[T], text: str, option: str) -> T:

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from streamlet.bounded import WORKERS_MAX
-from streamlet.config.values import duration, optional
 from streamlet.errors import ConfigError
 from streamlet.tools.application import StateDir
 from streamlet.tools.command import Common, command
+from streamlet.tools.durations import limit_ms
 from streamlet.tools.settings import key_values
 from streamlet.tools.spark_arguments import SparkArguments
 
@@ -153,7 +153,8 @@ def run(
     orders = _orders(app, name, processes, common.overrides)
     tell = common.output.event
     served = MetricsPlace(metrics_port, metrics_host, lambda url: tell(f"metrics on {url}/metrics"))
-    run_native(common, orders, served, drain_on_sigterm, _limit_ms(wait_for_broker))
+    wait_ms = limit_ms(wait_for_broker, "--wait-for-broker")
+    run_native(common, orders, served, drain_on_sigterm, wait_ms)
 
 
 def _run_on_spark(common: Common, app: str, options: dict[str, Any]) -> None:
@@ -175,13 +176,6 @@ def _run_on_spark(common: Common, app: str, options: dict[str, Any]) -> None:
     if chosen.deploy_mode == "cluster":
         raise typer.Exit(submit(app, chosen, common.overrides))
     run_on_spark(common.output, app, application, settings, chosen)
-
-
-def _limit_ms(wait_for_broker: str) -> int | None:
-    try:
-        return optional(duration(), _FOREVER).parse(wait_for_broker)
-    except ValueError as error:
-        raise ConfigError([f"--wait-for-broker {wait_for_broker}: {error}"]) from error
 
 
 def _check_engine(engine: Engine, native: dict[str, Any], spark: dict[str, Any]) -> None:
