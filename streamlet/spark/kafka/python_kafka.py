@@ -75,7 +75,27 @@ class PythonKafka(DataSource):
     def streamReader(self, schema: Any) -> KafkaReader:
         """Spark's reader of this source."""
         keep_quiet()
-        return KafkaReader(dict(self.options))
+        # Made on the driver by ``reading``; Spark hands on options, and has no types for them.
+        return KafkaReader(pickle.loads(base64.b64decode(self.options["reading"])))
+
+
+@attrs.frozen
+class SourceSettings:
+    """The settings of a source; for the arguments see ``reading``."""
+
+    clients: Clients
+    plan: SparkPlan
+    starts: Mapping[str, Mapping[str, int]]
+    max_records: int | None
+    folds: bool
+    ends: Ends | None
+    #: Ranges of so many records are handed on.
+    handed_on: int
+
+    @property
+    def read_committed(self) -> bool:
+        """True if records of open transactions, and of those that were aborted, do not count."""
+        return self.clients.consumer.get("isolation.level") == "read_committed"
 
 
 def reading(
@@ -96,25 +116,19 @@ def reading(
         aggregates: schema of partial aggregates, where the rows are to be such; None: packed.
         ends: where reading ends for good; None: nowhere.
     """
-    found = {
-        "columns": READ_SCHEMA if aggregates is None else f"{aggregates}, read bigint",
-        "aggregates": "" if aggregates is None else "yes",
-        "bootstrap": clients.bootstrap_servers,
-        "consumer": json.dumps(dict(clients.consumer)),
-        "admin": json.dumps(dict(clients.admin)),
-        "plan": base64.b64encode(pickle.dumps(plan)).decode(),
-        "starts": json.dumps(starts),
-        "handed_on": str(HANDED_ON),
-    }
-    if max_records is not None:
-        found["most"] = str(max_records)
+    chosen: Ends | None = None
     if ends is not None:
         chosen = {
             topic: {p: ends[TopicPartition(topic, int(p))] for p in starts[topic]}
             for topic in starts
         }
-        found["ends"] = json.dumps(chosen)
-    return found
+    found = SourceSettings(
+        clients, plan, starts, max_records, aggregates is not None, chosen, HANDED_ON
+    )
+    return {
+        "columns": READ_SCHEMA if aggregates is None else f"{aggregates}, read bigint",
+        "reading": base64.b64encode(pickle.dumps(found)).decode(),
+    }
 
 
 @attrs.frozen
@@ -132,11 +146,9 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     (``identity``), so that a topic that is made again is not read on.
     """
 
-    def __init__(self, given: dict[str, str]) -> None:
-        self._given = {name.lower(): text for name, text in given.items()}
-        self._starts: dict[str, dict[str, int]] = json.loads(self._given["starts"])
-        ends = self._given.get("ends")
-        self._last: Ends | None = None if ends is None else json.loads(ends)
+    def __init__(self, of: SourceSettings) -> None:
+        self._of = of
+        self._last = of.ends
         self._compared = False
 
     @reported
@@ -148,14 +160,14 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 partition: (first if start == -2 else last)[topic][partition]
                 for partition, start in partitions.items()
             }
-            for topic, partitions in self._starts.items()
+            for topic, partitions in self._of.starts.items()
         }
         return identity.marked(begin, self._ids())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit of one micro-batch."""
-        most = self._given.get("most")
-        return ReadAllAvailable() if most is None else ReadMaxRows(int(most))
+        most = self._of.max_records
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     @reported
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
@@ -222,17 +234,13 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from streamlet.spark.rows.aggregate_rows import folded_rows
 
         assert isinstance(partition, Ranges)
-        plan = self._plan()
+        plan = self._of.plan
         yield from handed_on_rows(plan, partition.handed_on)
         if not partition.ranges:
             return
-        clients = Clients(self._given["bootstrap"], json.loads(self._given["consumer"]))
-        batches = clients.records(partition.ranges)
+        batches = self._of.clients.records(partition.ranges)
         with without_gc():
-            if self._given["aggregates"]:
-                yield from folded_rows(plan, batches)
-            else:
-                yield from packed_reads(plan, batches)
+            yield from (folded_rows if self._of.folds else packed_reads)(plan, batches)
 
     def stop(self) -> None:
         """End the driver's process of this source where Spark has hung up.
@@ -243,19 +251,14 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(sys.exception(), EOFError):
             os._exit(0)
 
-    def _plan(self) -> SparkPlan:
-        # Made on the driver by ``reading``; Spark hands on options, and has no types for them.
-        plan: SparkPlan = pickle.loads(base64.b64decode(self._given["plan"]))
-        return plan
-
     def _by_reader(self, ranges: Sequence[Range]) -> tuple[list[Range], list[Range]]:
         """Ranges to be read here, and those to be read where their records are processed."""
-        plan, least = self._plan(), int(self._given["handed_on"])
+        of, plan = self._of, self._of.plan
         here: list[Range] = []
         there: list[Range] = []
         for one in ranges:
-            mapped = self._given["aggregates"] or plan.readers[one.where.topic] in plan.mapped
-            (here if mapped or one.end - one.begin < least else there).append(one)
+            mapped = of.folds or plan.readers[one.where.topic] in plan.mapped
+            (here if mapped or one.end - one.begin < of.handed_on else there).append(one)
         return here, there
 
     def _ids(self) -> dict[str, str]:
@@ -264,24 +267,19 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             StateError: one was given more.
         """
-        there = self._asked(lambda admin: admin.described(sorted(self._starts)))
-        check_counts(self._starts, {name: one.partitions for name, one in there.items()})
+        there = self._asked(lambda admin: admin.described(sorted(self._of.starts)))
+        check_counts(self._of.starts, {name: one.partitions for name, one in there.items()})
         return {name: one.topic_id for name, one in there.items()}
 
     def _readable(self) -> tuple[Ends, Ends]:
         """The ends of what consumers get, and the ends; the same where all records count."""
         ends = self._ask("end")
-        return (self._ask("readable") if self._committed else ends), ends
-
-    @property
-    def _committed(self) -> bool:
-        consumer: dict[str, Any] = json.loads(self._given["consumer"])
-        return bool(consumer.get("isolation.level") == "read_committed")
+        return (self._ask("readable") if self._of.read_committed else ends), ends
 
     def _ask(self, which: Literal["start", "readable", "end"]) -> Ends:
         wanted = [
             TopicPartition(topic, int(partition))
-            for topic, partitions in self._starts.items()
+            for topic, partitions in self._of.starts.items()
             for partition in partitions
         ]
 
@@ -300,12 +298,12 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """An answer of Kafka's, by a client that is kept: several are asked for in every batch."""
         from streamlet.kafka.admin import KafkaAdmin
 
-        bootstrap, settings = self._given["bootstrap"], self._given["admin"]
-        committed = self._committed
-        client = f"{bootstrap}{settings}{committed}"
+        bootstrap, settings = self._of.clients.bootstrap_servers, dict(self._of.clients.admin)
+        committed = self._of.read_committed
+        client = f"{bootstrap}{json.dumps(settings)}{committed}"
         admin = _ADMINS.pop(client, None)
         if admin is None:
-            admin = KafkaAdmin(bootstrap, json.loads(settings), read_committed=committed)
+            admin = KafkaAdmin(bootstrap, settings, read_committed=committed)
         try:
             found = ask(admin)
         except BaseException:

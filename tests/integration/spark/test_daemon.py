@@ -90,7 +90,7 @@ from streamlet.spark.kafka.python_kafka import KafkaReader
 try:
     raise {error}("from Spark")
 finally:
-    KafkaReader({{"starts": "{{}}"}}).stop()
+    KafkaReader.__new__(KafkaReader).stop()
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (ended.returncode, "from Spark" in ended.stderr) == (code, code == 1), ended.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -39,19 +39,21 @@ def test_a_position_behind_the_last_stable_offset_waits_and_is_no_lost_end(
     pytest.importorskip("pyspark")
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-    from streamlet.spark.kafka.python_kafka import KafkaReader
+    from streamlet.spark.kafka.clients import Clients
+    from streamlet.spark.kafka.python_kafka import KafkaReader, SourceSettings
 
     said = {"start": {"lines": {"0": 0, "1": 0}}, "readable": READABLE, "end": ENDS}
     monkeypatch.setattr(KafkaReader, "_ask", lambda self, which: said[which])
     monkeypatch.setattr(KafkaReader, "_ids", lambda self: {"lines": "id"})
-    consumer = '{"isolation.level": "read_committed"}'
-    reader = KafkaReader({"starts": "{}", "consumer": consumer, "handed_on": "3", "plan": ""})
+    clients = Clients("", {"isolation.level": "read_committed"})
+    settings = SourceSettings(clients, cast(Any, None), {}, None, False, None, 3)
+    reader = KafkaReader(settings)
     at_the_end: dict[str, dict[str, Any]] = {**ENDS, "#ids": {"lines": "id"}}
     assert reader.latestOffset(at_the_end, ReadAllAvailable()) == at_the_end
     assert reader.reportLatestOffset()["#held"] == {"lines": {"0": 4}}
     begin: dict[str, dict[str, Any]] = {"lines": {"0": 0, "1": 0}}
     assert reader.latestOffset(begin, ReadAllAvailable())["lines"] == READABLE["lines"]
-    again = KafkaReader({"starts": "{}", "consumer": consumer, "handed_on": "3", "plan": ""})
+    again = KafkaReader(settings)
     with pytest.raises(BrokerError, match="planned without consumer"):
         again.partitions(begin, at_the_end)
 
