@@ -171,6 +171,8 @@ def replay(
     Exit 3: no such topic. 5: refused, another replay is running, or needs --yes. 130:
     Ctrl-C before it began; later it ends with what was given back.
     """
+    from streamlet.kafka.client import KafkaSink
+
     chosen = choice.chosen()
     with (
         StopAfterConsent(lambda: "nothing was replayed") as stop,
@@ -186,7 +188,12 @@ def replay(
                 common.output, [f"replay {counted(plan.count, 'letter')}?"], "nothing was replayed"
             )
         stop.agree()
-        result = _replay(common, found, group, chosen, to, limit, stop)
+        config = common.client_config("producer")
+        with _alone(found, group):
+            sink = KafkaSink(common.bootstrap_servers, config, name="streamlet-letters")
+            with closing(sink):
+                stopped = stop.stopped.is_set
+                result = found.replay(chosen, sink, to=to, limit=limit, stopped=stopped)
     _answer(common, topic, result, done=True)
 
 
@@ -221,34 +228,19 @@ def skip(
             )
         if not dry_run:
             stop.agree()
-            group.join()
-            try:
-                found.open()
+            with _alone(found, group):
                 count = found.skip(chosen, limit)
-            finally:
-                group.leave()
     text = f"{_letters(count, not dry_run)} skipped"
     common.output.answer({"topic": topic, "skipped": count, "done": not dry_run}, text)
 
 
-def _replay(
-    common: Common,
-    found: DeadLetters,
-    group: LetterGroup,
-    chosen: LetterFilter,
-    to: str | None,
-    limit: int | None,
-    stop: StopAfterConsent,
-) -> ReplayResult:
-    from streamlet.kafka.client import KafkaSink
-
-    config = common.client_config("producer")
+@contextmanager
+def _alone(found: DeadLetters, group: LetterGroup) -> Iterator[None]:
+    """Hold the group in the block, which deals with letters as they are then."""
     group.join()
     try:
-        found.open()  # as of now, since no other replay can change it
-        sink = KafkaSink(common.bootstrap_servers, config, name="streamlet-letters")
-        with closing(sink):
-            return found.replay(chosen, sink, to=to, limit=limit, stopped=stop.stopped.is_set)
+        found.open()
+        yield
     finally:
         group.leave()
 
