@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
+from streamlet.admin.advice import Observation
 from streamlet.types import TopicPartition
 from streamlet.web.live.values import LiveReading
 
@@ -46,20 +47,11 @@ class _Arrivals:
         return ArrivalDelay(now_ms - since_ms, at_least=since_ms == self.first_ms)
 
 
-@attrs.frozen
-class _Offsets:
-    """The offsets of one reading."""
-
-    at_ms: int
-    committed: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-
-
 @attrs.define
 class ReadingHistory:
     """The readings of the last seconds, and since when records wait."""
 
-    _readings: deque[_Offsets] = attrs.field(factory=deque)
+    _readings: deque[Observation] = attrs.field(factory=deque)
     _arrivals: dict[TopicPartition, _Arrivals] = attrs.field(factory=dict)
 
     def see(self, reading: LiveReading) -> None:
@@ -67,8 +59,7 @@ class ReadingHistory:
         seen = reading.seen
         while len(self._readings) > 1 and seen.at_ms - self._readings[1].at_ms >= RATE_MS:
             self._readings.popleft()
-        ends = {**reading.ends, **seen.ends}
-        self._readings.append(_Offsets(seen.at_ms, seen.committed, ends))
+        self._readings.append(attrs.evolve(seen, ends={**reading.ends, **seen.ends}))
         for gone in self._arrivals.keys() - seen.committed.keys():
             del self._arrivals[gone]
         for tp in seen.committed.keys() & seen.ends.keys():
@@ -86,7 +77,7 @@ class ReadingHistory:
         return self._rates(lambda one: one.ends)
 
     def _rates(
-        self, offsets: Callable[[_Offsets], Mapping[TopicPartition, int]]
+        self, offsets: Callable[[Observation], Mapping[TopicPartition, int]]
     ) -> dict[str, float]:
         if len(self._readings) < 2:
             return {}
