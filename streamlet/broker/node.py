@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import attrs
+
 from streamlet.broker.aot_cache import cache_options
 from streamlet.broker.java import java_executable
 from streamlet.broker.port import HOST, PortReservation
@@ -34,6 +36,7 @@ _JAVA_OPTIONS = (
 )
 
 
+@attrs.define(eq=False)
 class BrokerNode:
     """One broker of a ``KafkaBroker``: a Java process with a port and a folder that outlive it.
 
@@ -41,27 +44,20 @@ class BrokerNode:
         node_id: its number among the brokers, from 1.
     """
 
-    def __init__(
-        self,
-        node_id: int,
-        files: BrokerFiles,
-        reserved: PortReservation,
-        *,
-        swept: Path | None,
-        java_options: Sequence[str],
-        start_timeout_ms: int,
-        stop_timeout_s: float,
-    ) -> None:
-        self.node_id = node_id
-        self._files = files
-        self._reserved = reserved
-        self._swept = swept
-        self._java_options = java_options
-        self._start_timeout_ms = start_timeout_ms
-        self._stop_timeout_s = stop_timeout_s
-        self._process = WatchedProcess("broker", f"Kafka {KAFKA_VERSION}")
-        #: Where in the log file this run's lines begin, in bytes.
-        self._log_begins = 0
+    node_id: int
+    _files: BrokerFiles
+    _reserved: PortReservation
+    _swept: Path | None
+    _java_options: Sequence[str]
+    _start_timeout_ms: int
+    _stop_timeout_s: float
+    _process: WatchedProcess = attrs.field(init=False)
+    #: Where in the log file this run's lines begin, in bytes.
+    _log_begins: int = attrs.field(default=0, init=False)
+
+    @_process.default
+    def _unstarted(self) -> WatchedProcess:
+        return WatchedProcess("broker", f"Kafka {KAFKA_VERSION}")
 
     @property
     def port(self) -> int:

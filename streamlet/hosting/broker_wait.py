@@ -12,6 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
+import attrs
+
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.coordinator.group_client import group_client
@@ -43,6 +45,7 @@ class StartStoppedError(StreamletError):
     exit_code = 0
 
 
+@attrs.define(eq=False)
 class BrokerWait:
     """Carries out steps of a start, and waits for a broker before them and between attempts.
 
@@ -54,23 +57,17 @@ class BrokerWait:
         option: what the limit is called where it was given, for the message.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        stopped: Callable[[], bool],
-        limit_ms: int | None = None,
-        clock: Clock | None = None,
-        option: str = "--wait-for-broker",
-    ) -> None:
-        self._settings = settings
-        self._stopped = stopped
-        self._clock = clock or SystemClock()
-        self._limit_ms = limit_ms
-        self._option = option
+    _settings: Settings
+    _stopped: Callable[[], bool]
+    _limit_ms: int | None = None
+    _clock: Clock = attrs.field(factory=SystemClock)
+    _option: str = "--wait-for-broker"
+    _began_ms: int = attrs.field(init=False)
+    _logged_ms: int | None = attrs.field(default=None, init=False)
+    _answered: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
         self._began_ms = self._clock.now_ms()
-        self._logged_ms: int | None = None
-        self._answered = False
 
     def until_done(self, step: Callable[[], T]) -> T:
         """The result of a step, which is repeated while the broker is away.

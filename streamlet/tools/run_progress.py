@@ -29,6 +29,7 @@ class _Member:
     skipped: int = 0
 
 
+@attrs.define(eq=False)
 class RunProgress:
     """Turns workers' events into lines on standard error, and into the answer at the end.
 
@@ -39,21 +40,14 @@ class RunProgress:
         live: gets what workers measure.
     """
 
-    def __init__(
-        self,
-        output: CommandOutput,
-        application: str,
-        name: str,
-        live: LiveLine,
-    ) -> None:
-        self._output = output
-        self._application = application
-        self._name = name
-        self._live = live
-        self._members: dict[int, _Member] = {}
-        self._error: dict[str, str] | None = None
-        #: Since when the instance is on its way out, wall-clock ms; None: it is not.
-        self.leaving_since_ms: int | None = None
+    _output: CommandOutput
+    _application: str
+    _name: str
+    _live: LiveLine
+    _members: dict[int, _Member] = attrs.field(factory=dict, init=False)
+    _error: dict[str, str] | None = attrs.field(default=None, init=False)
+    #: Since when the instance is on its way out, wall-clock ms; None: it is not.
+    leaving_since_ms: int | None = attrs.field(default=None, init=False)
 
     def event(self, member: int, event: dict[str, Any]) -> None:
         """Take one event of a worker."""

@@ -7,6 +7,7 @@ from base64 import b64decode
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import attrs
 import msgspec
 from aiohttp import web
 
@@ -44,6 +45,7 @@ ASK_FOR_TOKEN = 'Basic realm="streamlet: any name, and http.token as the passwor
 _HEADERS = {"Server": "streamlet", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
+@attrs.define(eq=False)
 class Requests:
     """Answers the requests of one server.
 
@@ -54,14 +56,10 @@ class Requests:
         clock: the time.
     """
 
-    def __init__(
-        self,
-        router: QueryRouter | None,
-        settings: Settings,
-        live: LiveReader | None,
-        clock: Clock,
-    ) -> None:
-        self._router, self._settings, self._live, self._clock = router, settings, live, clock
+    _router: QueryRouter | None
+    _settings: Settings
+    _live: LiveReader | None
+    _clock: Clock
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """The response to a request, whatever it asks."""

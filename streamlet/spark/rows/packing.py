@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+import attrs
+
 from streamlet.kafka.placements import place as placed_by
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
@@ -92,6 +94,7 @@ def as_batch(row: Packed, records: Records, first: int) -> PartitionBatch:
     )
 
 
+@attrs.define(eq=False)
 class Sender:
     """Packs what one task of one stage writes.
 
@@ -102,16 +105,12 @@ class Sender:
         send: takes what leaves the query; None: it is packed too.
     """
 
-    def __init__(
-        self,
-        plan: SparkPlan,
-        stage: int,
-        name: str,
-        send: Callable[[Output], None] | None = None,
-    ) -> None:
-        self._plan, self._stage, self._name, self._send = plan, stage, name, send
-        #: Records packed or sent so far.
-        self.records = 0
+    _plan: SparkPlan
+    _stage: int
+    _name: str
+    _send: Callable[[Output], None] | None = None
+    #: Records packed or sent so far.
+    records: int = attrs.field(default=0, init=False)
 
     def rows(self, outputs: Sequence[Output], first: int) -> Iterator[Packed]:
         """Rows in the order of the outputs; ``first`` must grow from call to call."""

@@ -151,6 +151,7 @@ def _partitions(there: Mapping[str, TopicInfo], topics: Sequence[str]) -> list[T
     ]
 
 
+@attrs.define(eq=False)
 class LiveReader(Closing):
     """Keeps the newest document while pages ask for it; a thread that else does nothing.
 
@@ -161,25 +162,20 @@ class LiveReader(Closing):
         simulator: whether the server of the page plays scenarios.
     """
 
-    def __init__(
-        self,
-        opened: Callable[[], AbstractContextManager[LiveLook]],
-        clock: Clock,
-        fresh_ms: int = FRESH_MS,
-        *,
-        simulator: bool = False,
-    ) -> None:
-        self._opened, self._clock, self._fresh_ms = opened, clock, fresh_ms
-        self._simulator = simulator
-        self._document = LiveDocument()
-        self._closing, self._asked = threading.Event(), threading.Event()
-        self._asked_ms = 0
-        #: The newest document as JSON, when it was read, and when the next one is due; None before
-        #: the first.
-        self._newest: tuple[bytes, int, int] | None = None
-        self._problem: str | None = None
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+    _opened: Callable[[], AbstractContextManager[LiveLook]]
+    _clock: Clock
+    _fresh_ms: int = FRESH_MS
+    _simulator: bool = False
+    _document: LiveDocument = attrs.field(factory=LiveDocument, init=False)
+    _closing: threading.Event = attrs.field(factory=threading.Event, init=False)
+    _asked: threading.Event = attrs.field(factory=threading.Event, init=False)
+    _asked_ms: int = attrs.field(default=0, init=False)
+    #: The newest document as JSON, when it was read, and when the next one is due; None before
+    #: the first.
+    _newest: tuple[bytes, int, int] | None = attrs.field(default=None, init=False)
+    _problem: str | None = attrs.field(default=None, init=False)
+    _thread: threading.Thread | None = attrs.field(default=None, init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def newest(self) -> bytes | None:
         """The newest answer: the document, its age, when to ask again, why there is none newer."""

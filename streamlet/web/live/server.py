@@ -8,6 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import aiohttp
+import attrs
 from aiohttp import web
 
 from streamlet.clock import Clock
@@ -25,10 +26,12 @@ from streamlet.web.requests import Requests, parameters_of
 AskInstance: TypeAlias = Callable[[str, dict[str, str]], dict[str, Any]]
 
 
+@attrs.define(eq=False)
 class ForwardedRequests(Requests):
     """Answers with the live page, and has instances answer queries.
 
     Args:
+        router: none.
         settings: who may ask is among them.
         live: gives the document of the page.
         clock: the time.
@@ -37,17 +40,9 @@ class ForwardedRequests(Requests):
         player: plays scenarios.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        live: LiveReader,
-        clock: Clock,
-        ask: AskInstance,
-        threads: Executor,
-        player: Simulations,
-    ) -> None:
-        super().__init__(None, settings, live, clock)
-        self._ask, self._threads, self._player = ask, threads, player
+    _ask: AskInstance
+    _threads: Executor
+    _player: Simulations
 
     def check_method(self, request: web.BaseRequest) -> None:
         """Let a scenario come by POST, as JSON only: other sites may not send that."""
@@ -111,5 +106,5 @@ class LivePageServer(HttpServer):
 
     def requests(self, session: aiohttp.ClientSession, threads: ThreadPoolExecutor) -> Requests:
         """The page, and queries that instances answer."""
-        how = self.settings, self._live, self.clock
+        how = None, self.settings, self._live, self.clock
         return ForwardedRequests(*how, self._ask, threads, self._player)
