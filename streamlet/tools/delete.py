@@ -12,7 +12,7 @@ from streamlet.counted import counted
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
 from streamlet.tools.prompt import StopAfterConsent, Yes
-from streamlet.tools.reset import ResetProgress
+from streamlet.tools.reset import ResetProgress, left_text
 
 if TYPE_CHECKING:
     from streamlet.reset.delete import DeletePlan
@@ -74,11 +74,5 @@ def _view(plan: DeletePlan) -> RenderableType:
         Text(f"its group, with the committed positions of {counted(plan.positions, 'partition')}"),
     ]
     if plan.left:
-        parts.append(
-            Text(
-                f"left as they are, since their settings and records together do not prove that"
-                f" {plan.application} made them, and others may have written the records:"
-                f" {', '.join(plan.left)}"
-            )
-        )
+        parts.append(left_text(plan.application, plan.left))
     return Group(*parts)

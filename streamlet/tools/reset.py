@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -200,15 +201,17 @@ def plan_view(plan: ResetPlan) -> RenderableType:
     if plan.removed:
         parts.append(Text(f"deleted, as its topology has them no more: {', '.join(plan.removed)}"))
     if plan.left:
-        parts.append(
-            Text(
-                f"left as they are, since their settings and records together do not prove that"
-                f" {plan.application} made them, and others may have written the records:"
-                f" {', '.join(plan.left)}"
-            )
-        )
+        parts.append(left_text(plan.application, plan.left))
     parts.append(Text("discarded: the state on every instance's disk, when it starts next"))
     return Group(*parts)
+
+
+def left_text(application: str, topics: Sequence[str]) -> Text:
+    """The topics that stay, for people, with the reason."""
+    return Text(
+        f"left as they are, since their settings and records together do not prove that"
+        f" {application} made them, and others may have written the records: {', '.join(topics)}"
+    )
 
 
 def _row(move: PositionReset) -> tuple[object, ...]:
