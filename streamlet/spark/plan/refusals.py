@@ -164,6 +164,9 @@ REFUSALS: Mapping[str, Refusal] = {
 }
 
 
+_WITHOUT_EFFECT = ("repartition.exact", "repartition.commit.interval.ms")
+
+
 def refuse(app: Application, topology: Topology, settings: Settings) -> None:
     """Refuse an application that does not run on Spark.
 
@@ -193,14 +196,9 @@ def refuse(app: Application, topology: Topology, settings: Settings) -> None:
 
 def without_effect(settings: Settings) -> list[str]:
     """Names of settings that say something, and on Spark of nothing: there is no such topic."""
-    given = {
-        "repartition.exact": settings.repartition_exact,
-        "repartition.commit.interval.ms": settings.repartition_commit_interval_ms,
-    }
     usual = type(settings)()
-    defaults = usual.repartition_exact, usual.repartition_commit_interval_ms
-    pairs = zip(given.items(), defaults, strict=True)
-    return [name for (name, value), default in pairs if value != default]
+    fields = {name: name.replace(".", "_") for name in _WITHOUT_EFFECT}
+    return [name for name, of in fields.items() if getattr(settings, of) != getattr(usual, of)]
 
 
 def check_policy(policy: ErrorPolicy) -> None:
