@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +57,9 @@ def test_bytes_that_nest_without_end_are_an_error_and_no_end_of_the_process(
         avro(record("N"), writer=schema).decode(raw)
 
 
-def test_a_value_as_deep_as_can_be_written_is_read() -> None:
+def test_a_value_as_deep_as_can_be_written_is_read(request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(partial(sys.setrecursionlimit, sys.getrecursionlimit()))
+    sys.setrecursionlimit(1_000)  # other tests of the process may have raised it
     serde = avro(CHAIN)
     values: list[dict[str, Any]] = [{"next": None}]
     while len(values) < MOST_LEVELS:
