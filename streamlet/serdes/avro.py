@@ -39,8 +39,9 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
     have are refused. A record in a union is a dict; where the records of a union cannot be told
     apart by the names of their fields, it is a pair of the name and the dict, in both directions.
     Equal keys have one form: maps are sorted. A value that would come back as another one, such as
-    1.5 or True in a ``long``, is refused. So are bytes that nest over 1,000 levels, or have a
-    decimal of over 4,000 bytes.
+    1.5 or True in a ``long``, is refused; but ``timestamp-millis`` and ``time-millis`` keep whole
+    milliseconds of a time, as Java's classes do. Bytes that nest over 1,000 levels, or have a
+    decimal of over 4,000 bytes, are refused as well.
 
     Raises:
         SerdeError: the schema is not valid.
