@@ -21,7 +21,7 @@ ROOMS = ("kafka", "processing", "serdes", "state", "dsl")
 UNIT = tuple(f"tests/unit/{room}" for room in ROOMS)
 WITH_BROKER = ("tests/integration/test_native.py", "tests/integration/test_client.py")
 #: The sanitizers take more address space than a limit of it leaves.
-LEFT_OUT = "tests/unit/kafka/test_address_space.py"
+LEFT_OUT = "tests/unit/kafka/test_process_limits.py"
 _FLAGS = "-fsanitize=address,undefined -fno-omit-frame-pointer -g -O1"
 _OPTIONS = {
     # Python frees nothing at its end.

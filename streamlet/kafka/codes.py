@@ -18,7 +18,7 @@ from streamlet.errors import (
     UnreachableError,
 )
 from streamlet.given_files import check_file
-from streamlet.kafka.address_space import check_room
+from streamlet.kafka.process_limits import check_room
 from streamlet.kafka.token_functions import token_function
 from streamlet.tls_files import endpoint_context
 

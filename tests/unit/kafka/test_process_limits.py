@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from streamlet.kafka.address_space import ROOM_BYTES
+from streamlet.kafka.process_limits import ROOM_BYTES
 from tests.kafka_clients import EACH_CLIENT
 
 PROGRAM = """
