@@ -109,10 +109,8 @@ class SparkReport:
             "exit_code": 0,
             "error": None,
         }
-        records, batches = (
-            counted(self.records, "record"),
-            counted(self.batches, "batch", "batches"),
-        )
+        records = counted(self.records, "record")
+        batches = counted(self.batches, "batch", "batches")
         self.output.answer(document, f"{application} stopped: {records} in {batches}")
 
 
