@@ -78,7 +78,7 @@ class TimeLimit:
             if ahead > 0
             else ("behind", _BEFORE, self.before_ms)
         )
-        far = f"{abs(ahead):,} ms {where} the clock"
+        far = f"{abs(ahead):,} ms {where} the clock of this host"
         return f"its time, {time}, is {far}, and the topic's {name} is {most:,}"
 
 

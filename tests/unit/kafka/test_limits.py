@@ -77,10 +77,13 @@ def test_the_first_time_that_a_topic_does_not_take_is_found_and_told() -> None:
     assert limit.first_refused([now, now - 6, now + 3_600_001], now) == 1
     late = limit.reason(now + 7_200_000, now)
     assert late == (
-        "its time, 8200000, is 7,200,000 ms ahead of the clock, and the topic's "
+        "its time, 8200000, is 7,200,000 ms ahead of the clock of this host, and the topic's "
         "message.timestamp.after.max.ms is 3,600,000"
     )
-    assert "behind the clock, and the topic's message.timestamp.before" in limit.reason(1, now)
+    assert (
+        "behind the clock of this host, and the topic's message.timestamp.before"
+        in limit.reason(1, now)
+    )
 
 
 def test_the_first_too_large_record_is_found() -> None:

@@ -83,7 +83,7 @@ def test_a_time_that_a_topic_refuses_is_one_for_the_policy(
     assert (key, value) == ("b", "1")
     assert time < DAY_AHEAD, "that of the writing"
     failing = query(f"fail_{counted}_{chosen}", monkeypatch, chosen=chosen)
-    where = r"to out was refused: its time, \d+, is .* ahead of the clock, and the topic's .*after"
+    where = r"to out was refused: its time, \d+, is .* ahead of the clock of this host, .*after"
     with pytest.raises(ProcessingError, match=where + ".* at in-0 offset 1"):
         failing.batch(records)
 
